@@ -1,0 +1,40 @@
+# `make demo` and `make test` do all the set-up on a fresh machine; nothing is installed twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
+WORKERS ?= 2
+
+.PHONY: help demo test check format clean
+
+help:
+	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 3 minutes)"
+	@echo "make test    the whole test suite"
+	@echo "make check   formatting, lint, types, and the one-way import contract"
+	@echo "make format  put the code in its standard form"
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "outland needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/outland demo
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(READY)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,20 @@
+"""Errors a person can act on: what went wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class OutlandError(Exception):
+    """Something the user can mend. The command line prints it as one sentence, without a traceback."""
+
+
+def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:
+    """Say that `name` is no such thing, with the nearest valid name and all the others.
+
+    >>> print(unknown("method", "aai", ["erm", "aia"]))
+    unknown method 'aai'. Did you mean 'aia'? Valid: aia, erm
+    """
+    names = sorted(valid)
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return OutlandError(f"unknown {kind} '{name}'.{hint} Valid: {', '.join(names)}")

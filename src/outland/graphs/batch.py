@@ -1,0 +1,192 @@
+"""The batch every model reads, in its exact and its padded layout."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outland.graphs.packed import PackedGraphs
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """`B` graphs as one: node rows, edge rows, and the graph each belongs to.
+
+    The *exact* layout holds these rows and no others; its masks are None. The *padded* layout is filled up to
+    a fixed shape, so that a step can be captured and replayed: padding nodes and edges belong to graph `B`,
+    padding edges join padding nodes, and the masks say which rows are real. Padding never changes a result.
+
+    Args:
+        x: node features `[N, F]`.
+        edge_index: source and target node of each edge `[2, E]`.
+        node_graph, edge_graph: graph of each node `[N]` and edge `[E]`.
+        reverse: row of each edge's other direction `[E]`; itself if it has none.
+        node_count, edge_count: real nodes and edges of each graph `[B]`.
+        y: labels `[B]` or `[B, T]`.
+        index: place of each graph in the set it came from `[B]`.
+        node_mask, edge_mask, graph_mask: which rows are real; None where all are.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    node_graph: Tensor
+    edge_graph: Tensor
+    reverse: Tensor
+    node_count: Tensor
+    edge_count: Tensor
+    y: Tensor
+    index: Tensor
+    edge_attr: Tensor | None = None
+    environment: Tensor | None = None
+    node_mask: Tensor | None = None
+    edge_mask: Tensor | None = None
+    graph_mask: Tensor | None = None
+
+    @property
+    def num_graphs(self) -> int:
+        """Graphs in the batch, padding ones included."""
+        return len(self.node_count)
+
+    @property
+    def num_nodes(self) -> int:
+        """Node rows, padding included."""
+        return self.x.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """Edge rows, padding included."""
+        return self.edge_index.shape[1]
+
+    def replace(self, **changes: Any) -> "GraphBatch":
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def _sum(self, values: Tensor, owner: Tensor) -> Tensor:
+        rows = self.num_graphs + (self.graph_mask is not None)
+        total = values.new_zeros(rows, *values.shape[1:]).index_add_(0, owner, values)
+        return total[: self.num_graphs]
+
+    def sum_nodes(self, values: Tensor) -> Tensor:
+        """Sum node rows by graph: `[N, ...]` to `[B, ...]`."""
+        return self._sum(values, self.node_graph)
+
+    def sum_edges(self, values: Tensor) -> Tensor:
+        """Sum edge rows by graph: `[E, ...]` to `[B, ...]`."""
+        return self._sum(values, self.edge_graph)
+
+    def mean_nodes(self, values: Tensor) -> Tensor:
+        """Mean of node rows by graph; 0 for a graph without nodes."""
+        return self.sum_nodes(values) / _column(self.node_count.clamp(min=1), values)
+
+    def mean_edges(self, values: Tensor) -> Tensor:
+        """Mean of edge rows by graph; 0 for a graph without edges."""
+        return self.sum_edges(values) / _column(self.edge_count.clamp(min=1), values)
+
+    def mean_graphs(self, values: Tensor) -> Tensor:
+        """Mean over the real graphs: `[B, ...]` to `[...]`."""
+        if self.graph_mask is None:
+            return values.mean(0)
+        real = _column(self.graph_mask, values)
+        return torch.where(real, values, 0).sum(0) / self.graph_mask.sum().clamp(min=1)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Give each node its graph's row: `[B, ...]` to `[N, ...]`; padding nodes get 0."""
+        if self.graph_mask is not None:
+            values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+        return values[self.node_graph]
+
+    def collect(self, messages: Tensor) -> Tensor:
+        """Sum edge rows at their target node: `[E, ...]` to `[N, ...]`."""
+        rows = messages.new_zeros(self.num_nodes, *messages.shape[1:])
+        return rows.index_add_(0, self.edge_index[1], messages)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many rows a padded batch has."""
+
+    graphs: int
+    nodes: int
+    edges: int
+
+
+class Gatherer:
+    """Cuts batches out of a set of graphs by index, on the device the set lives on, with no loop over graphs."""
+
+    def __init__(self, graphs: PackedGraphs) -> None:
+        self.graphs = graphs
+        self.node_counts, self.edge_counts, self.node_offsets, self.edge_offsets = (
+            tensor.to(graphs.device)
+            for tensor in (graphs.node_counts, graphs.edge_counts, graphs.node_offsets, graphs.edge_offsets)
+        )
+
+    def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
+        """The graphs at `index` (on the device), which have so many nodes and edges."""
+        return self._gather(index, Shape(len(index), nodes, edges), padded=False)
+
+    def padded(self, index: Tensor, shape: Shape) -> GraphBatch:
+        """The graphs at `index`, filled up to `shape`, which must leave room for one padding node."""
+        return self._gather(index, shape, padded=True)
+
+    def _gather(self, index: Tensor, shape: Shape, padded: bool) -> GraphBatch:
+        graphs, real = self.graphs, len(index)
+        if padded:
+            index = torch.cat([index, index.new_zeros(shape.graphs - real)])
+        place = torch.arange(shape.graphs, device=graphs.device)
+        graph_mask = place < real if padded else None
+        nodes, node_graph, node_start, node_count = _rows(
+            self.node_counts[index], self.node_offsets[index], shape.nodes, graph_mask
+        )
+        edges, edge_graph, edge_start, edge_count = _rows(
+            self.edge_counts[index], self.edge_offsets[index], shape.edges, graph_mask
+        )
+        edge_index = graphs.edge_index[:, edges] + node_start[edge_graph]
+        reverse = graphs.reverse[edges] + edge_start[edge_graph]
+        node_mask = edge_mask = None
+        if padded:
+            node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
+            edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
+            reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
+        return GraphBatch(
+            x=graphs.x[nodes],
+            edge_index=edge_index,
+            node_graph=node_graph,
+            edge_graph=edge_graph,
+            reverse=reverse,
+            node_count=node_count,
+            edge_count=edge_count,
+            y=graphs.y[index],
+            index=index,
+            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edges],
+            environment=None if graphs.environment is None else graphs.environment[index],
+            node_mask=node_mask,
+            edge_mask=edge_mask,
+            graph_mask=graph_mask,
+        )
+
+
+def _rows(
+    counts: Tensor, offsets: Tensor, total: int, graph_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows to take from the set, their graph in the batch, each graph's first row there, and its real count.
+
+    Padding rows take row 0 of the set and belong to graph `B`, whose first row is 0.
+    """
+    if graph_mask is not None:
+        counts = counts * graph_mask
+    ends = counts.cumsum(0)
+    starts = ends - counts
+    row = torch.arange(total, device=counts.device)
+    if graph_mask is None:
+        owner = torch.arange(len(counts), device=counts.device).repeat_interleave(counts, output_size=total)
+        return row + (offsets - starts)[owner], owner, starts, counts
+    owner = torch.searchsorted(ends, row, right=True)
+    none = counts.new_zeros(1)
+    shift = torch.cat([offsets - starts, none])[owner]
+    source = torch.where(owner < len(counts), row + shift, 0)
+    return source, owner, torch.cat([starts, none]), counts
+
+
+def _column(values: Tensor, like: Tensor) -> Tensor:
+    return values.reshape(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,217 @@
+"""A whole set of graphs in a handful of flat tensors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from outland.errors import OutlandError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class PackedGraphs:
+    """Every graph of a set, one after another.
+
+    The counts stay on the host wherever the rest lives, so that the shape of a batch is known without asking
+    the device. Edges name the nodes of their own graph, counted from 0; an undirected edge stands twice.
+
+    Shapes: `G` graphs, `N` nodes and `E` directed edges in all.
+
+    Args:
+        x: node features `[N, F]`, real numbers or categories.
+        edge_index: source and target of each edge `[2, E]`.
+        node_counts, edge_counts: the size of each graph `[G]`, on the host.
+        y: labels, `[G]` or `[G, T]` (see `Task`).
+        reverse: position, among its graph's edges, of each edge's other direction `[E]`; itself if it has none.
+        edge_attr: edge features `[E, F_e]`.
+        environment: environment of each graph `[G]`.
+        node_truth, edge_truth: which nodes and edges the label rests on, where that is known.
+        extra: any other fact, one row a graph.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    node_counts: Tensor
+    edge_counts: Tensor
+    y: Tensor
+    reverse: Tensor
+    edge_attr: Tensor | None = None
+    environment: Tensor | None = None
+    node_truth: Tensor | None = None
+    edge_truth: Tensor | None = None
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        totals = {"x": int(self.node_counts.sum()), "edge_index": int(self.edge_counts.sum())}
+        if self.x.shape[0] != totals["x"] or self.edge_index.shape != (2, totals["edge_index"]):
+            raise ValueError("the counts of nodes and edges do not add up to the tensors' lengths")
+
+    def __len__(self) -> int:
+        return len(self.node_counts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return self.x.device
+
+    @property
+    def node_offsets(self) -> Tensor:
+        """Row of each graph's first node `[G]`, on the host."""
+        return self.node_counts.cumsum(0) - self.node_counts
+
+    @property
+    def edge_offsets(self) -> Tensor:
+        """Row of each graph's first edge `[G]`, on the host."""
+        return self.edge_counts.cumsum(0) - self.edge_counts
+
+    def to(self, device: torch.device | str) -> "PackedGraphs":
+        """Copy to a device, the counts excepted."""
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in self.tensors().items() if "." not in name
+        }
+        moved |= {"node_counts": self.node_counts, "edge_counts": self.edge_counts}
+        return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
+
+    def select(self, index: Tensor) -> "PackedGraphs":
+        """The graphs at `index`, in its order."""
+        index = index.cpu()
+        nodes = rows_of(index, self.node_counts, self.node_offsets).to(self.device)
+        edges = rows_of(index, self.edge_counts, self.edge_offsets).to(self.device)
+        here = index.to(self.device)
+        rows = {
+            **dict.fromkeys(("x", "node_truth"), nodes),
+            **dict.fromkeys(("edge_attr", "edge_truth", "reverse"), edges),
+            **dict.fromkeys(("y", "environment"), here),
+        }
+        picked: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[row] for name, row in rows.items()
+        }
+        return PackedGraphs(
+            **picked,
+            edge_index=self.edge_index[:, edges],
+            node_counts=self.node_counts[index],
+            edge_counts=self.edge_counts[index],
+            extra={name: value[here] for name, value in self.extra.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by name, those of `extra` as `extra.NAME`: what is saved."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
+        named |= {f"extra.{name}": value for name, value in self.extra.items()}
+        return {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_tensors(cls, named: Mapping[str, Tensor]) -> "PackedGraphs":
+        """The inverse of `tensors`."""
+        own: dict[str, Any] = {name: value for name, value in named.items() if "." not in name}
+        extra = {name.removeprefix("extra."): value for name, value in named.items() if "." in name}
+        return cls(**own, extra=extra)
+
+    @classmethod
+    def from_data_list(cls, graphs: Sequence["Data"]) -> "PackedGraphs":
+        """Pack PyG `Data` objects; `x`, `edge_index` and `y` are needed, `edge_attr` and `environment` taken along."""
+        if not graphs:
+            raise OutlandError("there are no graphs to pack")
+        for position, graph in enumerate(graphs):
+            for name in ("x", "edge_index", "y"):
+                if getattr(graph, name, None) is None:
+                    raise OutlandError(f"graph {position} has no {name}")
+            if graph.edge_index.numel() and int(graph.edge_index.max()) >= len(graph.x):
+                raise OutlandError(f"graph {position} has an edge to a node it does not have")
+        node_counts = torch.tensor([len(graph.x) for graph in graphs])
+        edge_counts = torch.tensor([graph.edge_index.shape[1] for graph in graphs])
+        edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1).to(torch.int32)
+        optional = {
+            name: _joined(graphs, name) for name in ("edge_attr", "environment", "node_truth", "edge_truth")
+        }
+        if optional["environment"] is not None:
+            optional["environment"] = optional["environment"].reshape(len(graphs)).long()
+        return cls(
+            x=torch.cat([_column(graph.x) for graph in graphs]),
+            edge_index=edge_index,
+            node_counts=node_counts,
+            edge_counts=edge_counts,
+            y=_labels(graphs),
+            reverse=reverse_edges(edge_index, node_counts, edge_counts),
+            **optional,
+        )
+
+    def to_data_list(self) -> list["Data"]:
+        """Unpack into PyG `Data` objects, with every field that is here."""
+        from torch_geometric.data import Data
+
+        nodes, edges = self.node_counts.tolist(), self.edge_counts.tolist()
+        per_graph: dict[str, Sequence[Tensor]] = {
+            "x": self.x.split(nodes),
+            "edge_index": self.edge_index.long().split(edges, dim=1),
+            "y": self.y.split(1),
+        }
+        for name, sizes in (("node_truth", nodes), ("edge_truth", edges), ("edge_attr", edges)):
+            if getattr(self, name) is not None:
+                per_graph[name] = getattr(self, name).split(sizes)
+        if self.environment is not None:
+            per_graph["environment"] = self.environment.split(1)
+        per_graph |= {name: value.split(1) for name, value in self.extra.items()}
+        return [Data(**{name: parts[i] for name, parts in per_graph.items()}) for i in range(len(self))]
+
+
+def rows_of(index: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
+    """The rows that belong to the graphs at `index`, graph after graph."""
+    picked = counts[index]
+    shift = offsets[index] - (picked.cumsum(0) - picked)
+    return torch.arange(int(picked.sum())) + shift.repeat_interleave(picked)
+
+
+def reverse_edges(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
+    """For each edge, where its other direction stands among its graph's edges; itself if there is none.
+
+    Parallel edges are paired in order, so the result is its own inverse.
+    """
+    offsets = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
+    source, target = edge_index.long() + offsets
+    total = int(node_counts.sum())
+    forward, backward = source * total + target, target * total + source
+    keys, order = forward.sort(stable=True)
+    if not len(keys):
+        return torch.zeros(0, dtype=torch.int32)
+    copy = torch.empty_like(order)
+    copy[order] = torch.arange(len(keys)) - torch.searchsorted(keys, keys)
+    place = torch.searchsorted(keys, backward) + copy
+    own = torch.arange(len(keys))
+    inside = place.clamp(max=len(keys) - 1)
+    found = (place < len(keys)) & (keys[inside] == backward)
+    partner = torch.where(found, order[inside], own)
+    starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
+    return (partner - starts).to(torch.int32)
+
+
+def _column(values: Tensor) -> Tensor:
+    return values[:, None] if values.dim() == 1 else values
+
+
+def _joined(graphs: Sequence["Data"], name: str) -> Tensor | None:
+    have = [getattr(graph, name, None) is not None for graph in graphs]
+    if not any(have):
+        return None
+    if not all(have):
+        raise OutlandError(f"graph {have.index(False)} has no {name}, though others do")
+    parts = [torch.as_tensor(getattr(graph, name)) for graph in graphs]
+    if name == "edge_attr":
+        parts = [_column(part) for part in parts]
+    return torch.cat([part.reshape(1) if part.dim() == 0 else part for part in parts])
+
+
+def _labels(graphs: Sequence["Data"]) -> Tensor:
+    rows = [torch.as_tensor(graph.y).reshape(-1) for graph in graphs]
+    for position, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise OutlandError(f"graph {position} has {len(row)} labels, graph 0 has {len(rows[0])}")
+    labels = torch.stack(rows)
+    if labels.is_floating_point() or labels.shape[1] > 1:
+        return labels.float()
+    return labels.long().squeeze(1)

@@ -1,0 +1,64 @@
+"""What the numbers of a set of graphs mean: features, labels, and how a prediction is scored."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The columns of a node's or an edge's features.
+
+    Real numbers have no `vocabulary`; for categorical columns it gives the number of values of each.
+    """
+
+    width: int
+    vocabulary: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is predicted.
+
+    `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers.
+    `binary`: `outputs` yes/no questions, labels `[G, outputs]` of 0, 1 or NaN for unknown.
+    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown.
+    """
+
+    kind: Literal["multiclass", "binary", "regression"]
+    outputs: int
+    metric: Metric
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger metric is a better one."""
+        return self.metric != "rmse"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All that a model must know of a set of graphs before it sees one."""
+
+    node: Features
+    task: Task
+    edge: Features | None = None
+    environments: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> "Schema":
+        """The inverse of `to_json`."""
+
+        def features(value: dict[str, Any] | None) -> Features | None:
+            if value is None:
+                return None
+            vocabulary = value["vocabulary"]
+            return Features(value["width"], None if vocabulary is None else tuple(vocabulary))
+
+        node = features(plain["node"])
+        assert node is not None
+        return cls(node, Task(**plain["task"]), features(plain["edge"]), plain["environments"])

@@ -1,0 +1,96 @@
+"""A set of graphs with its parts: what is trained on, what is chosen by, what is reported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outland.errors import OutlandError
+from outland.graphs.packed import PackedGraphs
+from outland.graphs.schema import Features, Schema
+
+PARTS = ("train", "id_val", "id_test", "val", "test")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """One set of graphs and the places of each part in it.
+
+    `train` is trained on; `id_val` and `id_test` follow its law; `val` and `test` lie beyond the shift. Parts
+    that a data set does not have are absent.
+
+    Args:
+        graphs: all graphs, of all parts.
+        parts: index of each part's graphs.
+        schema: what the numbers mean.
+        source: where the set came from: its recipe, as plain values.
+    """
+
+    graphs: PackedGraphs
+    parts: Mapping[str, Tensor]
+    schema: Schema
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, part: str) -> Tensor:
+        return self.parts[part]
+
+    def __contains__(self, part: object) -> bool:
+        return part in self.parts
+
+    def to(self, device: torch.device | str) -> "Splits":
+        """The same parts with the graphs on a device."""
+        return replace(self, graphs=self.graphs.to(device))
+
+    def part(self, name: str) -> PackedGraphs:
+        """The graphs of one part, as a set of their own."""
+        return self.graphs.select(self.parts[name])
+
+    def limit(self, most: int, seed: int = 0) -> "Splits":
+        """At most so many graphs a part, drawn without replacement: for a quick look."""
+        random = torch.Generator().manual_seed(seed)
+        kept = {
+            name: index[torch.randperm(len(index), generator=random)[:most].sort().values]
+            for name, index in self.parts.items()
+        }
+        return replace(self, parts=kept, source={**self.source, "limit": most})
+
+    def check(self) -> "Splits":
+        """Refuse what cannot be learned from, naming the graph; return self."""
+        for name in ("train", "val", "test"):
+            if len(self.parts.get(name, ())) == 0:
+                raise OutlandError(f"the part '{name}' has no graphs")
+        graphs = self.graphs
+        _check_features(graphs.x, graphs.node_counts, self.schema.node, "node")
+        if self.schema.edge is not None and graphs.edge_attr is not None:
+            _check_features(graphs.edge_attr, graphs.edge_counts, self.schema.edge, "edge")
+        self._check_labels()
+        return self
+
+    def _check_labels(self) -> None:
+        y, task = self.graphs.y, self.schema.task
+        if task.kind == "multiclass":
+            bad, law = (y < 0) | (y >= task.outputs), f"a class from 0 to {task.outputs - 1}"
+        elif task.kind == "binary":
+            bad, law = ~((y == 0) | (y == 1) | y.isnan()).reshape(len(y), -1).all(1), "0, 1 or NaN (unknown)"
+        else:
+            bad, law = y.isinf().reshape(len(y), -1).any(1), "a finite number or NaN (unknown)"
+        if bad.any():
+            graph = int(bad.nonzero()[0])
+            raise OutlandError(f"graph {graph} has the label {y[graph].tolist()}; it must be {law}")
+
+
+def _check_features(values: Tensor, counts: Tensor, features: Features, kind: str) -> None:
+    if values.shape[1] != features.width:
+        raise OutlandError(f"{kind}s have {values.shape[1]} features, the schema says {features.width}")
+    if features.vocabulary is None:
+        bad, law = ~values.isfinite().all(1), "NaN or infinite"
+    else:
+        sizes = torch.tensor(features.vocabulary, device=values.device)
+        bad, law = ((values < 0) | (values >= sizes)).any(1), "outside the vocabulary"
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        graph = int(torch.searchsorted(counts.cumsum(0), torch.tensor(row), right=True))
+        within = row - int(counts[:graph].sum())
+        raise OutlandError(f"graph {graph}, {kind} {within}: a feature is {law}: {values[row].tolist()}")

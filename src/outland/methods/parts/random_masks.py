@@ -1,0 +1,39 @@
+"""Masks drawn at random: all ones, with a fixed share of each graph's nodes and edges at zero."""
+
+import torch
+from torch import Tensor
+
+from outland.graphs import GraphBatch
+from outland.nn import Mask
+
+
+def ranks(keys: Tensor, owner: Tensor, groups: int) -> Tensor:
+    """Place of each row among its owner's rows, by ascending key: a sort with two keys, so that groups never mix."""
+    order = keys.argsort(stable=True)
+    order = order[owner[order].argsort(stable=True)]
+    sizes = torch.zeros(groups, dtype=torch.long, device=keys.device).index_add_(0, owner, torch.ones_like(owner))
+    starts = sizes.cumsum(0) - sizes
+    result = torch.empty_like(order)
+    result[order] = torch.arange(len(order), device=keys.device) - starts[owner[order]]
+    return result
+
+
+def random_mask(batch: GraphBatch, share: float, random: torch.Generator, dtype: torch.dtype) -> Mask:
+    """Zero ⌊share·n⌋ nodes and ⌊share·m⌋ undirected edges of each graph, both directions together."""
+    groups = batch.num_graphs + 1
+    node_keys = torch.rand(batch.num_nodes, generator=random, device=batch.x.device)
+    node_quota = _floor(share, batch.node_count)
+    node = ranks(node_keys, batch.node_graph, groups) >= node_quota[batch.node_graph]
+    # One direction of each edge stands for both: the first of the two rows.
+    first = torch.arange(batch.num_edges, device=batch.x.device) <= batch.reverse
+    edge_keys = torch.rand(batch.num_edges, generator=random, device=batch.x.device)
+    edge_keys = torch.where(first, edge_keys, torch.inf)
+    edge_quota = _floor(share, batch.sum_edges(first.long()))
+    dropped = first & (ranks(edge_keys, batch.edge_graph, groups) < edge_quota[batch.edge_graph])
+    return Mask(node.to(dtype), (~(dropped | dropped[batch.reverse])).to(dtype))
+
+
+def _floor(share: float, counts: Tensor) -> Tensor:
+    """⌊share·count⌋ for each graph, and 0 for the padding that follows them."""
+    quota = (counts.double() * share + 1e-9).floor().long()
+    return torch.cat([quota, quota.new_zeros(1)])

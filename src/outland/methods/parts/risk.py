@@ -1,0 +1,34 @@
+"""The loss of each label, and its mean over those that are known."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from outland.graphs import GraphBatch, Task
+
+
+def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor, Tensor]:
+    """Loss of each label `[B, T]` (one column for classes), and which of them count `[B, T]`.
+
+    Unknown labels and padding graphs have loss 0 and do not count; no gradient comes from them.
+    """
+    if task.kind == "multiclass":
+        losses = functional.cross_entropy(logits, batch.y, reduction="none")[:, None]
+        known = torch.ones_like(losses, dtype=torch.bool)
+    else:
+        y = batch.y.to(logits.dtype).reshape_as(logits)
+        known = ~y.isnan()
+        target = torch.where(known, y, 0)
+        if task.kind == "binary":
+            losses = functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        else:
+            losses = functional.mse_loss(logits, target, reduction="none")
+    if batch.graph_mask is not None:
+        known = known & batch.graph_mask[:, None]
+    return torch.where(known, losses, 0), known
+
+
+def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
+    """The mean loss over the known labels of a batch; 0 if it has none."""
+    losses, known = label_losses(logits, batch, task)
+    return losses.sum() / known.sum().clamp(min=1)

@@ -1,0 +1,20 @@
+"""Weighted message passing, the four backbones, the mask network and the heads."""
+
+from outland.nn.convs import CONVS
+from outland.nn.encoder import Encoder
+from outland.nn.masker import Mask, Masker
+from outland.nn.network import GraphNet, Head, initialise
+from outland.nn.norm import BatchNorm
+from outland.nn.settings import BackboneSettings
+
+__all__ = [
+    "CONVS",
+    "BackboneSettings",
+    "BatchNorm",
+    "Encoder",
+    "GraphNet",
+    "Head",
+    "Mask",
+    "Masker",
+    "initialise",
+]

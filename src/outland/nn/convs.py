@@ -1,0 +1,171 @@
+"""Four message-passing layers under one signature, each honouring an explicit weight on every edge.
+
+A weight multiplies what an edge carries and nothing else: weight 1 is the plain layer, weight 0 is the graph without
+that edge. No hooks: a mask that is passed in is a mask that acts.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from outland.errors import OutlandError
+from outland.graphs import GraphBatch
+from outland.nn.norm import BatchNorm
+from outland.nn.settings import BackboneSettings
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a layer sees of the graph: the batch, the weight of each edge, and its features as vectors."""
+
+    batch: GraphBatch
+    edge_weight: Tensor | None
+    edge_state: Tensor | None
+
+    def weighted(self, messages: Tensor) -> Tensor:
+        """Multiply messages `[E, ...]` by the edge weights."""
+        if self.edge_weight is None:
+            return messages
+        return messages * self.edge_weight.reshape(-1, *[1] * (messages.dim() - 1))
+
+
+class Conv(nn.Module):
+    """A message-passing layer: node states `[N, inputs]` to `[N, width]`.
+
+    Args:
+        inputs: width of the states that come in.
+        settings: the network's settings.
+        depth: 1 for the first layer.
+    """
+
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages; `initial` are the states that entered the first layer."""
+        raise NotImplementedError
+
+
+class GIN(Conv):
+    r"""Graph isomorphism layer (Xu et al., ICLR 2019) with a ReLU on messages, as in GINE (Hu et al., ICLR 2020).
+
+    .. math:: x'_i = \mathrm{MLP}\Big((1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})\Big)
+    """
+
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+        super().__init__(inputs, settings, depth)
+        width = settings.width
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.expand = nn.Linear(inputs, 2 * width)
+        self.norm = BatchNorm(2 * width)
+        self.contract = nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages."""
+        batch, source = wiring.batch, wiring.batch.edge_index[0]
+        if wiring.edge_state is None:
+            messages = x.relu()[source]
+        else:
+            messages = (x[source] + wiring.edge_state).relu()
+        total = (1 + self.eps) * x + batch.collect(wiring.weighted(messages))
+        hidden: Tensor = self.norm(self.expand(total), batch.node_mask).relu()
+        out: Tensor = self.contract(hidden)
+        return out
+
+
+def propagate(x: Tensor, wiring: Wiring) -> Tensor:
+    r"""Symmetrically normalised propagation with self-loops of weight 1; degrees are sums of edge weights.
+
+    .. math:: x'_i = \sum_{j \to i} \frac{w_{ji}}{\sqrt{d_j d_i}} (x_j + e_{ji}) + \frac{x_i}{d_i},
+              \quad d_i = 1 + \sum_{j \to i} w_{ji}
+    """
+    batch = wiring.batch
+    source, target = batch.edge_index
+    degree = 1 + batch.collect(wiring.weighted(x.new_ones(batch.num_edges)))
+    scale = degree.rsqrt()
+    messages = x[source] if wiring.edge_state is None else x[source] + wiring.edge_state
+    messages = wiring.weighted(messages * (scale[source] * scale[target])[:, None])
+    return batch.collect(messages) + x / degree[:, None]
+
+
+class GCN(Conv):
+    """Graph convolution (Kipf and Welling, ICLR 2017): normalised propagation of a linear map."""
+
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+        super().__init__(inputs, settings, depth)
+        self.linear = nn.Linear(inputs, settings.width)
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages."""
+        out: Tensor = self.linear(propagate(x, wiring))
+        return out
+
+
+class GCNII(Conv):
+    r"""Deep graph convolution with initial residual and identity mapping (Chen et al., ICML 2020).
+
+    .. math:: p = (1-\alpha)\,\hat P x + \alpha\,x_0, \quad x' = (1-\beta_l)\,p + \beta_l\,W p,
+              \quad \beta_l = \log(\theta / l + 1)
+    """
+
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+        super().__init__(inputs, settings, depth)
+        self.alpha, self.beta = settings.alpha, math.log(settings.theta / depth + 1)
+        self.linear = nn.Linear(settings.width, settings.width, bias=False)
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages."""
+        mixed = (1 - self.alpha) * propagate(x, wiring) + self.alpha * initial
+        out: Tensor = (1 - self.beta) * mixed + self.beta * self.linear(mixed)
+        return out
+
+
+class GAT(Conv):
+    r"""Graph attention (Veličković et al., ICLR 2018), the edge weight inside the softmax.
+
+    .. math:: \alpha_{ji} = \frac{w_{ji}\exp s_{ji}}{\sum_k w_{ki}\exp s_{ki}}, \quad
+              s_{ji} = \mathrm{LeakyReLU}(a_s^\top v_{ji} + a_t^\top W x_i), \quad v_{ji} = W x_j + e_{ji}
+
+    Every node attends to itself with weight 1, so an edge of weight 0 is exactly an absent edge.
+    """
+
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+        super().__init__(inputs, settings, depth)
+        if settings.width % settings.heads:
+            raise OutlandError(
+                f"backbone.width ({settings.width}) must be a multiple of backbone.heads ({settings.heads})"
+            )
+        self.heads = settings.heads
+        self.linear = nn.Linear(inputs, settings.width, bias=False)
+        self.source = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
+        self.target = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
+        self.bias = nn.Parameter(torch.zeros(settings.width))
+        for attention in (self.source, self.target):
+            nn.init.xavier_uniform_(attention)
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages."""
+        batch = wiring.batch
+        source, target = batch.edge_index
+        own = self.linear(x).reshape(len(x), self.heads, -1)
+        values = own[source]
+        if wiring.edge_state is not None:
+            values = values + wiring.edge_state.reshape(len(values), self.heads, -1)
+        at_target = (own * self.target).sum(-1)
+        score = nn.functional.leaky_relu((values * self.source).sum(-1) + at_target[target], 0.2)
+        self_score = nn.functional.leaky_relu((own * self.source).sum(-1) + at_target, 0.2)
+        # The largest score at each node is subtracted before exp; it cancels in the ratio. Absent edges have none.
+        index, heard = target[:, None].expand_as(score), score.detach()
+        if wiring.edge_weight is not None:
+            heard = heard.masked_fill(wiring.edge_weight.detach()[:, None] == 0, -torch.inf)
+        top = self_score.detach().scatter_reduce(0, index, heard, "amax")
+        strength = wiring.weighted((score - top[target]).clamp(max=0).exp())
+        self_strength = (self_score - top).exp()
+        total = self_strength + batch.collect(strength)
+        mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]
+        return (mixed / total[..., None]).flatten(1) + self.bias
+
+
+CONVS: dict[str, type[Conv]] = {"gin": GIN, "gcn": GCN, "gcnii": GCNII, "gat": GAT}

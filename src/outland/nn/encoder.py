@@ -1,0 +1,128 @@
+"""A stack of message-passing layers: graphs in, node embeddings out."""
+
+import torch
+from torch import Tensor, nn
+
+from outland.errors import OutlandError
+from outland.graphs import Features, GraphBatch
+from outland.nn.convs import CONVS, Wiring
+from outland.nn.features import FeatureEncoder
+from outland.nn.norm import BatchNorm
+from outland.nn.settings import BackboneSettings
+
+
+class Encoder(nn.Module):
+    """GIN, GCN, GCNII or GAT layers under one signature.
+
+    After each layer come batch norm, ReLU (not after the last), dropout, and the residual if asked for.
+
+    Args:
+        settings: kind, depth, width and options.
+        inputs: the node features, or the width of hidden states that another encoder hands on.
+        edges: the edge features, if there are any.
+    """
+
+    def __init__(self, settings: BackboneSettings, inputs: Features | int, edges: Features | None = None) -> None:
+        super().__init__()
+        if settings.layers < 1:
+            raise OutlandError(f"an encoder needs at least one layer, not {settings.layers}")
+        width = settings.width
+        self.settings = settings
+        self.features: FeatureEncoder | None = None
+        if isinstance(inputs, Features):
+            # GCNII mixes the first states into every layer, so they must have its width.
+            project = inputs.vocabulary is not None or settings.kind == "gcnii"
+            self.features = FeatureEncoder(inputs, width if project else None)
+            inputs = self.features.out_width
+        widths = [inputs] + [width] * (settings.layers - 1)
+        conv = CONVS[settings.kind]
+        self.convs = nn.ModuleList(conv(w, settings, depth) for depth, w in enumerate(widths, 1))
+        self.norms = nn.ModuleList(BatchNorm(width) for _ in widths)
+        self.dropout = nn.Dropout(settings.dropout)
+        # GAT adds an edge's vector after its linear map, the others before.
+        edge_widths = [width] * len(widths) if settings.kind == "gat" else widths
+        self.edges = nn.ModuleList(FeatureEncoder(edges, w) for w in edge_widths) if edges else None
+        self.virtual = VirtualNode(width) if settings.virtual_node and settings.layers > 1 else None
+        self.join = nn.Linear(width * settings.layers, width) if settings.jumping == "concat" else None
+
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """Raw node features as the vectors that enter the first layer."""
+        assert self.features is not None, "this encoder continues another one and takes its states"
+        states: Tensor = self.features(batch.x)
+        return states
+
+    def forward(
+        self,
+        batch: GraphBatch,
+        node_weight: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        states: Tensor | None = None,
+    ) -> Tensor:
+        """Node embeddings `[N, width]`.
+
+        Args:
+            batch: the graphs.
+            node_weight: multiplies each node's input once, at the entry `[N]`.
+            edge_weight: multiplies each edge's message in every layer `[E]`.
+            states: node vectors to start from instead of `embed(batch)`.
+        """
+        x = self.embed(batch) if states is None else states
+        if node_weight is not None:
+            x = x * node_weight[:, None]
+        initial, kept = x, []
+        memory = None if self.virtual is None else self.virtual.start(batch)
+        for place, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            last = place == len(self.convs) - 1
+            edge_state = self._edge_state(batch, place)
+            h = norm(conv(x, Wiring(batch, edge_weight, edge_state), initial), batch.node_mask)
+            h = self.dropout(h if last else h.relu())
+            if self.settings.residual and h.shape == x.shape:
+                h = h + x
+            if self.virtual is not None and memory is not None and not last:
+                memory = self.virtual(memory, h, batch, node_weight)
+                h = h + batch.spread(memory)
+            kept.append(h)
+            x = h
+        return self._jump(kept)
+
+    def _edge_state(self, batch: GraphBatch, place: int) -> Tensor | None:
+        if self.edges is None:
+            return None
+        state: Tensor = self.edges[place](batch.edge_attr)
+        return state
+
+    def _jump(self, kept: list[Tensor]) -> Tensor:
+        if self.join is not None:
+            joined: Tensor = self.join(torch.cat(kept, dim=1))
+            return joined
+        match self.settings.jumping:
+            case "sum":
+                return torch.stack(kept).sum(0)
+            case "max":
+                return torch.stack(kept).amax(0)
+            case _:
+                return kept[-1]
+
+
+class VirtualNode(nn.Module):
+    """A node joined to every node of its graph (Gilmer et al., ICML 2017), one learned vector at the start.
+
+    It pools the nodes through their weight: a node that is masked out does not reach it.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.initial = nn.Parameter(torch.zeros(width))
+        self.expand, self.norm = nn.Linear(width, 2 * width), BatchNorm(2 * width)
+        self.contract = nn.Linear(2 * width, width)
+
+    def start(self, batch: GraphBatch) -> Tensor:
+        """The first memory of each graph `[B, width]`."""
+        return self.initial.expand(batch.num_graphs, -1)
+
+    def forward(self, memory: Tensor, x: Tensor, batch: GraphBatch, node_weight: Tensor | None) -> Tensor:
+        """The next memory of each graph, from its nodes and the last one."""
+        weighted = x if node_weight is None else x * node_weight[:, None]
+        pooled = batch.sum_nodes(weighted) + memory
+        out: Tensor = self.contract(self.norm(self.expand(pooled), batch.graph_mask).relu())
+        return out

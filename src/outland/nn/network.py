@@ -1,0 +1,66 @@
+"""Encoder, readout and head: from graphs to predictions."""
+
+from torch import Tensor, nn
+
+from outland.graphs import Features, GraphBatch, Schema
+from outland.nn.encoder import Encoder
+from outland.nn.masker import Mask
+from outland.nn.norm import BatchNorm
+from outland.nn.settings import BackboneSettings
+
+
+class Head(nn.Module):
+    """Graph embeddings `[B, d]` to logits `[B, outputs]`: one linear layer, or two with 2d between."""
+
+    def __init__(self, settings: BackboneSettings, outputs: int) -> None:
+        super().__init__()
+        width = settings.width
+        self.expand: nn.Linear | None = None
+        if settings.head == "mlp":
+            self.expand, self.norm = nn.Linear(width, 2 * width), BatchNorm(2 * width)
+            self.dropout = nn.Dropout(settings.dropout)
+        self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits of each graph."""
+        if self.expand is not None:
+            h = self.dropout(self.norm(self.expand(h), batch.graph_mask).relu())
+        logits: Tensor = self.linear(h)
+        return logits
+
+
+class GraphNet(nn.Module):
+    """The classifier f: encoder, readout over nodes, head.
+
+    Args:
+        settings: of the network.
+        schema: of the graphs.
+        inputs: width of the states another encoder hands on; None reads the graphs' own features.
+    """
+
+    def __init__(self, settings: BackboneSettings, schema: Schema, inputs: int | None = None) -> None:
+        super().__init__()
+        features: Features | int = schema.node if inputs is None else inputs
+        self.encoder = Encoder(settings, features, schema.edge)
+        self.head = Head(settings, schema.task.outputs)
+
+    def embed(self, batch: GraphBatch, mask: Mask | None = None, states: Tensor | None = None) -> Tensor:
+        """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not the readout."""
+        node, edge = (None, None) if mask is None else (mask.node, mask.edge)
+        z = self.encoder(batch, node, edge, states)
+        return batch.mean_nodes(z) if self.encoder.settings.pool == "mean" else batch.sum_nodes(z)
+
+    def forward(self, batch: GraphBatch, mask: Mask | None = None, states: Tensor | None = None) -> Tensor:
+        """Logits `[B, outputs]`."""
+        logits: Tensor = self.head(self.embed(batch, mask, states), batch)
+        return logits
+
+
+def initialise(module: nn.Module, scheme: str) -> None:
+    """Apply the weight initialisation that the settings name."""
+    if scheme == "kaiming":
+        for layer in module.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)

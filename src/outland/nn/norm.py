@@ -1,0 +1,38 @@
+"""Batch normalisation that never sees padding and does not mind a batch of one row."""
+
+import torch
+from torch import Tensor, nn
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """`torch.nn.BatchNorm1d` over the real rows.
+
+    With a mask, batch statistics and the running averages come from the rows it marks. A single row, which
+    PyTorch refuses to train on, has variance 0.
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Normalise `x [N, d]`; `mask [N]` says which rows are real."""
+        if not self.training or (mask is None and x.shape[0] > 1):
+            normalised: Tensor = super().forward(x)
+            return normalised
+        if x.shape[0] == 0:
+            return x
+        real = x.new_ones(x.shape[0], 1) if mask is None else mask[:, None].to(x.dtype)
+        count = real.sum().clamp(min=1)
+        mean = (x * real).sum(0) / count
+        centred = (x - mean) * real
+        variance = centred.square().sum(0) / count
+        self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
+        scaled = centred * torch.rsqrt(variance + self.eps)
+        return scaled * self.weight + self.bias
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance, self.momentum)
+        self.num_batches_tracked += 1

@@ -1,0 +1,23 @@
+"""Progress bars on the terminal, and silence where there is none."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track as rich_track
+
+T = TypeVar("T")
+
+
+def console() -> Console:
+    """The screen for progress and remarks: standard error, so that results can be piped."""
+    return Console(stderr=True)
+
+
+def track(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+    """Go through `items` under a progress bar; without a terminal, just go through them."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    yield from rich_track(items, description, total=total, console=console(), transient=True)

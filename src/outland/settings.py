@@ -1,0 +1,78 @@
+"""Typed settings from plain values: `{"gamma": "0.5"}` becomes a dataclass, or a sentence saying why not."""
+
+import dataclasses
+import math
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from outland.errors import OutlandError, unknown
+
+T = TypeVar("T")
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def change(settings: T, values: Mapping[str, Any], where: str) -> T:
+    """Return a copy of the dataclass `settings` with `values` put in, each checked against its type."""
+    cls: Any = type(settings)
+    hints = get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    for name in values:
+        if name not in names:
+            raise unknown(f"setting of {where}", name, names)
+    fitted = {name: fit(value, hints[name], f"{where}.{name}") for name, value in values.items()}
+    changed: T = dataclasses.replace(settings, **fitted)  # type: ignore[type-var]
+    return changed
+
+
+def fit(value: Any, kind: Any, where: str) -> Any:
+    """Turn `value`, perhaps text from the command line, into `kind`."""
+    if get_origin(kind) is Literal:
+        if value in get_args(kind):
+            return value
+        raise unknown(f"value of {where}", str(value), map(str, get_args(kind)))
+    if get_origin(kind) in (Union, types.UnionType):
+        if value is None or str(value).lower() == "none":
+            return None
+        kind = next(option for option in get_args(kind) if option is not type(None))
+        return fit(value, kind, where)
+    try:
+        return _plain(value, kind)
+    except (TypeError, ValueError, KeyError, OverflowError):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+        raise OutlandError(f"{where} takes {words.get(kind, kind)}, not '{value}'") from None
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    if kind is bool:
+        return _WORDS[str(value).lower()]
+    if kind is int:
+        if isinstance(value, bool) or float(value) != int(float(value)):
+            raise ValueError
+        return int(float(value))
+    if kind is float:
+        number = float(value)
+        if math.isnan(number):
+            raise ValueError
+        return number
+    if kind is str:
+        return str(value)
+    raise TypeError(kind)
+
+
+def parse_assignments(assignments: Iterable[str], groups: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read `group.name=value` words into one dictionary a group.
+
+    >>> parse_assignments(["method.gamma=0.5"], ["method", "train"])
+    {'method': {'gamma': '0.5'}, 'train': {}}
+    """
+    parsed: dict[str, dict[str, str]] = {group: {} for group in groups}
+    for word in assignments:
+        path, equals, value = word.partition("=")
+        group, dot, name = path.strip().partition(".")
+        if not (equals and dot and name):
+            raise OutlandError(f"'{word}' is not a setting: write it as GROUP.NAME=VALUE, as in method.gamma=0.5")
+        if group not in parsed:
+            raise unknown("group of settings", group, parsed)
+        parsed[group][name] = value.strip()
+    return parsed

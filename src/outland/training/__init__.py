@@ -1,0 +1,27 @@
+"""The loop, model selection, checkpoints and resume, runs and their records."""
+
+from outland.training.evaluate import evaluate, predict
+from outland.training.record import RunRecord
+from outland.training.run import prepare, run
+from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
+from outland.training.settings import TrainSettings
+from outland.training.spec import DataSettings, RunSpec
+from outland.training.trainer import Trainer
+
+__all__ = [
+    "RULES",
+    "DataSettings",
+    "IdVal",
+    "LastEpoch",
+    "OodVal",
+    "Oracle",
+    "RunRecord",
+    "RunSpec",
+    "SelectionRule",
+    "TrainSettings",
+    "Trainer",
+    "evaluate",
+    "predict",
+    "prepare",
+    "run",
+]

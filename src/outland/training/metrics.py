@@ -1,0 +1,77 @@
+"""Scores of predictions, by torchmetrics."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from outland.errors import OutlandError
+from outland.graphs import Task
+
+Scores = dict[str, float]
+
+
+def score(logits: Tensor, y: Tensor, task: Task) -> Scores:
+    """Every metric that fits the task; the task's own `metric` is among them.
+
+    Binary tasks are scored one by one over their known labels and averaged; a task with one class only is left out,
+    and where none is left the score is NaN.
+    """
+    if logits.shape[0] != y.shape[0] or logits.shape[-1] != task.outputs:
+        raise OutlandError(
+            f"cannot score logits of shape {list(logits.shape)} against labels of shape {list(y.shape)} "
+            f"for a task with {task.outputs} outputs"
+        )
+    match task.kind:
+        case "multiclass":
+            return _multiclass(logits, y, task.outputs)
+        case "binary":
+            return _binary(logits, y.reshape_as(logits))
+        case _:
+            return {"rmse": _rmse(logits, y.reshape_as(logits))}
+
+
+def _multiclass(logits: Tensor, y: Tensor, classes: int) -> Scores:
+    from torchmetrics.functional.classification import (
+        multiclass_accuracy,
+        multiclass_auroc,
+        multiclass_average_precision,
+    )
+
+    scores = {"accuracy": float(multiclass_accuracy(logits, y, classes, average="micro"))}
+    if len(y.unique()) == classes:
+        probabilities = logits.softmax(1)
+        scores["rocauc"] = float(multiclass_auroc(probabilities, y, classes))
+        scores["ap"] = float(multiclass_average_precision(probabilities, y, classes))
+    return scores
+
+
+def _binary(logits: Tensor, y: Tensor) -> Scores:
+    from torchmetrics.functional.classification import binary_accuracy, binary_auroc, binary_average_precision
+
+    metrics: dict[str, Callable[..., Tensor]] = {
+        "rocauc": binary_auroc,
+        "ap": binary_average_precision,
+        "accuracy": binary_accuracy,
+    }
+    found: dict[str, list[float]] = {name: [] for name in metrics}
+    for column, labels in zip(logits.T, y.T, strict=True):
+        known = ~labels.isnan()
+        labels = labels[known].long()
+        if len(labels.unique()) < 2:
+            continue
+        # Logits, not probabilities: a sigmoid would round the most certain ones together.
+        ranked = column[known].double().argsort().argsort() if False else column[known].double().sigmoid()
+        for name, metric in metrics.items():
+            found[name].append(float(metric(ranked, labels)))
+    return {name: math.fsum(values) / len(values) if values else math.nan for name, values in found.items()}
+
+
+def _rmse(predictions: Tensor, y: Tensor) -> float:
+    from torchmetrics.functional.regression import mean_squared_error
+
+    known = ~y.isnan()
+    if not bool(known.any()):
+        return math.nan
+    return float(torch.sqrt(mean_squared_error(predictions[known], y[known])))

@@ -1,0 +1,77 @@
+"""Everything that came out of a run, in one JSON file that is written once, whole."""
+
+import json
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from outland.errors import OutlandError
+from outland.files import write_text
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The result of a run.
+
+    Args:
+        key: hash of the spec.
+        spec: the spec, as plain values.
+        metric: what the scores are.
+        curves: loss terms and scores of every epoch.
+        selection: epoch and scores under every rule.
+        chosen: the rule that chose the saved model.
+        parameters: how many there are, in all and by part.
+        environment: versions and device.
+        timing: seconds in all and of each epoch; the one field that differs between equal runs.
+    """
+
+    key: str
+    spec: dict[str, Any]
+    metric: str
+    curves: list[dict[str, Any]]
+    selection: dict[str, dict[str, Any]]
+    chosen: str
+    parameters: dict[str, int]
+    environment: dict[str, str]
+    timing: dict[str, Any]
+    format: int = FORMAT
+
+    def write(self, path: Path) -> None:
+        """Write the record in one piece."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "RunRecord":
+        """Read a record, or say why it is none."""
+        try:
+            plain = json.loads(path.read_text())
+            if plain.get("format", 0) > FORMAT:
+                raise OutlandError(f"{path} was written by a newer version of outland")
+            return cls(**plain)
+        except (OSError, ValueError, TypeError, AttributeError) as problem:
+            raise OutlandError(f"{path} is not a run record: {problem}") from None
+
+    def test(self) -> float:
+        """The test score of the chosen model."""
+        return float(self.selection[self.chosen]["test"])
+
+
+def describe_environment(device: torch.device) -> dict[str, str]:
+    """Versions of what a result may depend on, and the device."""
+    found = {"python": platform.python_version(), "device": str(device), "machine": platform.machine()}
+    if device.type == "cuda":
+        found["device"] = torch.cuda.get_device_name(device)
+    else:
+        found["threads"] = str(torch.get_num_threads())
+    for package in ("outland", "torch", "torch-geometric", "torchmetrics", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -1,0 +1,145 @@
+"""One run from spec to record: prepare, train, select, save; or go on where it was stopped."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from filelock import FileLock, Timeout
+
+from outland.datasets import find_dataset
+from outland.errors import OutlandError
+from outland.files import writable_folder, write_text
+from outland.graphs import Cache, Splits
+from outland.methods import Method, build_method
+from outland.training.checkpoint import Checkpoints, Snapshot, write_snapshot
+from outland.training.record import RunRecord, describe_environment
+from outland.training.selection import selections
+from outland.training.spec import RunSpec
+from outland.training.trainer import Trainer
+from outland.training.watch import Watcher
+
+
+def run(
+    spec: RunSpec,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    cache: Cache | None = None,
+    watcher: Watcher | None = None,
+) -> RunRecord:
+    """Carry out a run in its own folder under `out` and return its record.
+
+    Args:
+        spec: what to do.
+        out: folder of runs; the run's own is named after the spec.
+        resume: go on from the newest checkpoint; a finished run is returned as it is.
+        force: throw away what an earlier run of this spec left.
+        device: `cpu`, `cuda`, or `auto` for whichever is there.
+        cache: of prepared data.
+        watcher: what a person sees.
+    """
+    folder = RunFolder(Path(out), spec)
+    with folder.claimed(resume, force):
+        if folder.record_path.exists():
+            return RunRecord.read(folder.record_path)
+        where = find_device(device)
+        method, splits = prepare(spec, where, cache)
+        trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, watcher)
+        if resume:
+            trainer.resume()
+        trainer.fit()
+        record = _record(spec, trainer, where)
+        folder.finish(method, record)
+        return record
+
+
+def prepare(spec: RunSpec, device: torch.device, cache: Cache | None = None) -> tuple[Method, Splits]:
+    """The data and the freshly initialised model of a run, on a device."""
+    splits = find_dataset(spec.dataset).load(spec.shift, spec.kind, spec.data.seed, cache)
+    if spec.data.limit is not None:
+        splits = splits.limit(spec.data.limit, spec.data.seed)
+    splits = splits.check().to(device)
+    torch.manual_seed(spec.seed)
+    return build_method(spec.method, splits.schema, spec.backbone, spec.settings).to(device), splits
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, if it is here."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OutlandError(f"unknown device '{name}'. Valid: auto, cpu, cuda, cuda:0, ...") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OutlandError("there is no CUDA device here; use --device cpu")
+    return device
+
+
+class RunFolder:
+    """The folder of one run: spec, checkpoints while it trains, model and record once it is done."""
+
+    def __init__(self, out: Path, spec: RunSpec) -> None:
+        self.path = out / spec.slug
+        self.spec = spec
+        self.record_path = self.path / "record.json"
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
+
+    @contextmanager
+    def claimed(self, resume: bool, force: bool) -> Iterator[None]:
+        """Hold the folder, so that no second process trains in it; refuse to overwrite without being told."""
+        writable_folder(self.path)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                if force:
+                    self._clear()
+                elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
+                    state = "finished" if self.record_path.exists() else "begun"
+                    raise OutlandError(
+                        f"this run was already {state} in {self.path}: use --resume to go on with it, "
+                        "or --force to start over"
+                    )
+                write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
+                yield
+        except Timeout:
+            raise OutlandError(f"another process is working in {self.path}") from None
+
+    def _clear(self) -> None:
+        self.record_path.unlink(missing_ok=True)
+        self.checkpoints.clear()
+        shutil.rmtree(self.path / "model", ignore_errors=True)
+
+    def finish(self, method: Method, record: RunRecord) -> None:
+        """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""
+        about = {"spec": self.spec.to_json(), "schema": method.schema.to_json()}
+        write_snapshot(self.path / "model", Snapshot(dict(method.state_dict()), about))
+        record.write(self.record_path)
+        self.checkpoints.clear()
+
+
+def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
+    task, burn_in = trainer.splits.schema.task, spec.train.burn_in_epochs()
+    chosen = spec.train.select
+    if burn_in and chosen != "last_epoch":
+        chosen += "+burn_in"
+    return RunRecord(
+        key=spec.key,
+        spec=spec.to_json(),
+        metric=task.metric,
+        curves=trainer.curves,
+        selection=selections(trainer.curves, task, burn_in),
+        chosen=chosen,
+        parameters=trainer.method.parameter_counts(),
+        environment=describe_environment(device),
+        timing={
+            "seconds": sum(trainer.seconds),
+            "epochs": trainer.seconds,
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        },
+    )

@@ -1,0 +1,46 @@
+"""How long and in what rhythm a run trains; the same for every method."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from outland.graphs import Layout
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The frame of a run.
+
+    Args:
+        epochs: passes over the training graphs.
+        batch_size: graphs a step.
+        eval_batch_size: graphs a batch when scoring.
+        weight_decay: L2, inside Adam.
+        schedule: of every learning rate, by epoch: `cosine` to 0, or `constant`.
+        burn_in: share of the epochs, from the start, that are never selected.
+        select: rule by which the saved model is chosen.
+        balance: equal numbers of each environment in every batch.
+        layout: of the training batches.
+        checkpoint_every: epochs between checkpoints.
+    """
+
+    epochs: int = 100
+    batch_size: int = 32
+    eval_batch_size: int = 512
+    weight_decay: float = 5e-6
+    schedule: Literal["cosine", "constant"] = "cosine"
+    burn_in: float = 0.0
+    select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
+    balance: bool = False
+    layout: Layout = "exact"
+    checkpoint_every: int = 1
+
+    def lr_factor(self, epoch: int) -> float:
+        """What learning rates are multiplied by in an epoch, counted from 0."""
+        if self.schedule == "constant":
+            return 1.0
+        return (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+
+    def burn_in_epochs(self) -> int:
+        """How many epochs at the start are never selected."""
+        return int(self.burn_in * self.epochs + 1e-9)

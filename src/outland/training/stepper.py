@@ -1,0 +1,96 @@
+"""Carries out a method's phases: gradients for those who move, nothing for those who stand still."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from outland.graphs import GraphBatch
+from outland.methods import Method, Phase, Progress, Terms
+from outland.training.settings import TrainSettings
+
+
+@dataclass
+class Mover:
+    """A phase with its optimiser."""
+
+    phase: Phase
+    parameters: list[nn.Parameter]
+    optimiser: torch.optim.Optimizer
+
+
+class Stepper:
+    """Takes training steps of a method.
+
+    In each phase only the moving parameters require gradients, so that no backward pass is done for the rest, and
+    only the moving modules are in training mode.
+
+    Args:
+        method: the model.
+        settings: for the optimisers.
+    """
+
+    def __init__(self, method: Method, settings: TrainSettings) -> None:
+        self.method, self.settings = method, settings
+        self.movers = [self._mover(phase) for phase in method.phases()]
+        self.everyone = list(method.parameters())
+
+    def _mover(self, phase: Phase) -> Mover:
+        parameters = phase.parameters()
+        decay = self.settings.weight_decay
+        return Mover(phase, parameters, torch.optim.Adam(parameters, phase.lr, weight_decay=decay, fused=True))
+
+    def start_epoch(self, epoch: int) -> None:
+        """Set the learning rates of an epoch."""
+        factor = self.settings.lr_factor(epoch)
+        for mover in self.movers:
+            for group in mover.optimiser.param_groups:
+                group["lr"] = mover.phase.lr * factor
+
+    def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
+        """One training step; the loss terms, as `phase.term`, stay on the device."""
+        log: dict[str, Tensor] = {}
+        active = [mover for mover in self.movers if mover.phase.when(progress)]
+        for mover in active:
+            terms = self._gradients(mover, batch, progress)
+            log |= {f"{mover.phase.name}.{name}": term.detach() for name, term in terms.items()}
+            if self.method.update == "sequential":
+                mover.optimiser.step()
+        if self.method.update == "simultaneous":
+            for mover in active:
+                mover.optimiser.step()
+        return log
+
+    def _gradients(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
+        self.method.eval()
+        for module in mover.phase.moves:
+            module.train()
+        for parameter in self.everyone:
+            parameter.requires_grad_(False)
+        for parameter in mover.parameters:
+            parameter.requires_grad_(True)
+        terms = mover.phase.loss(batch, progress)
+        total = torch.stack(list(terms.values())).sum()
+        gradients = torch.autograd.grad(total, mover.parameters, allow_unused=True)
+        for parameter, gradient in zip(mover.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return terms
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimisers' tensors by name."""
+        named = {}
+        for mover in self.movers:
+            for place, values in mover.optimiser.state_dict()["state"].items():
+                named |= {f"{mover.phase.name}.{place}.{key}": value for key, value in values.items()}
+        return named
+
+    def restore(self, named: dict[str, Tensor]) -> None:
+        """The inverse of `state`."""
+        for mover in self.movers:
+            plain = mover.optimiser.state_dict()
+            found: dict[int, dict[str, Tensor]] = {}
+            for name, value in named.items():
+                phase, place, key = name.rsplit(".", 2)
+                if phase == mover.phase.name:
+                    found.setdefault(int(place), {})[key] = value
+            mover.optimiser.load_state_dict({"state": found, "param_groups": plain["param_groups"]})

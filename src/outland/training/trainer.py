@@ -1,0 +1,137 @@
+"""The training loop."""
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outland.errors import OutlandError
+from outland.graphs import Batches, Splits
+from outland.methods import Method, Progress
+from outland.training.checkpoint import Checkpoints, Snapshot, random_state, restore_random_state
+from outland.training.evaluate import evaluate
+from outland.training.selection import choosing_rule
+from outland.training.settings import TrainSettings
+from outland.training.stepper import Stepper
+from outland.training.watch import Watcher
+
+
+class Diverged(OutlandError):
+    """The loss became NaN or infinite."""
+
+
+class Trainer:
+    """Trains a method and keeps the best model by the run's selection rule.
+
+    Everything random follows from `seed`. Nothing is read from the device while an epoch runs.
+
+    Args:
+        method: the model, already on its device.
+        splits: the data, on the same device.
+        settings: the frame of the run.
+        seed: of batch order, dropout and the method's own draws.
+        checkpoints: where snapshots go; None keeps none.
+        watcher: what a person sees.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        splits: Splits,
+        settings: TrainSettings,
+        seed: int = 0,
+        checkpoints: Checkpoints | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.method, self.splits, self.settings = method, splits, settings
+        self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
+        self.device = splits.graphs.device
+        self.rule = choosing_rule(settings.select, settings.burn_in_epochs())
+        self.batches = Batches(
+            splits.graphs,
+            splits["train"],
+            settings.batch_size,
+            shuffle=True,
+            balance=settings.balance,
+            seed=seed,
+            layout=settings.layout,
+        )
+        torch.manual_seed(seed)
+        method.reseed(seed, self.device)
+        self.stepper = Stepper(method, settings)
+        self.curves: list[dict[str, Any]] = []
+        self.seconds: list[float] = []
+        self.best: dict[str, Tensor] = {}
+
+    def resume(self) -> int:
+        """Go back to the newest intact checkpoint, if there is one; how many epochs are done."""
+        snapshot = self.checkpoints.latest() if self.checkpoints is not None else None
+        if snapshot is None:
+            return 0
+        self.method.load_state_dict(snapshot.group("model"))
+        self.stepper.restore(snapshot.group("optimiser"))
+        self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
+        self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
+        restore_random_state(snapshot.group("random"), self.device, self.method.random)
+        return len(self.curves)
+
+    def fit(self) -> None:
+        """Train to the last epoch and leave the method with the selected weights."""
+        settings, done = self.settings, len(self.curves)
+        self.watcher.start(self.method.name, settings.epochs, len(self.batches), done)
+        try:
+            for epoch in range(done, settings.epochs):
+                self._epoch(epoch)
+                if self.checkpoints is not None and (epoch + 1) % settings.checkpoint_every == 0:
+                    self.checkpoints.save(epoch + 1, self._snapshot())
+        finally:
+            self.watcher.stop()
+        self.method.load_state_dict(self.best)
+        self.method.eval()
+
+    def _epoch(self, epoch: int) -> None:
+        started = time.perf_counter()
+        self.stepper.start_epoch(epoch)
+        log: list[dict[str, Tensor]] = []
+        for place, batch in enumerate(self.batches.epoch(epoch)):
+            step = epoch * len(self.batches) + place
+            log.append(self.stepper.step(batch, Progress(epoch, self.settings.epochs, step)))
+            self.watcher.step()
+        row: dict[str, Any] = {"epoch": epoch, "loss": self._read(log, epoch)}
+        row |= evaluate(self.method, self.splits, self.settings.eval_batch_size)
+        self.curves.append(row)
+        self.seconds.append(time.perf_counter() - started)
+        task = self.splits.schema.task
+        if self.rule.pick(self.curves, task) == epoch:
+            self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
+        self.watcher.epoch(row, task.metric)
+
+    def _read(self, log: list[dict[str, Tensor]], epoch: int) -> dict[str, float]:
+        """Mean of each loss term over the epoch; the first one that is not finite stops the run."""
+        means = {}
+        for name in dict.fromkeys(name for step in log for name in step):
+            steps = [place for place, terms in enumerate(log) if name in terms]
+            values = torch.stack([log[place][name] for place in steps]).double().cpu()
+            if not bool(values.isfinite().all()):
+                self._diverged(name, epoch * len(self.batches) + steps[int((~values.isfinite()).nonzero()[0])])
+            means[name] = float(values.mean())
+        return means
+
+    def _diverged(self, term: str, step: int) -> None:
+        saved = self.checkpoints.newest() if self.checkpoints is not None else None
+        after = f"the last good checkpoint is {saved}" if saved else "there is no checkpoint yet"
+        raise Diverged(
+            f"the loss term {term} became NaN or infinite at step {step}; {after}. "
+            "A smaller method.lr is the usual cure."
+        )
+
+    def _snapshot(self) -> Snapshot:
+        groups = {
+            "model": self.method.state_dict(),
+            "optimiser": self.stepper.state(),
+            "best": self.best,
+            "random": random_state(self.device, self.method.random),
+        }
+        tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+        return Snapshot(tensors, {"curves": self.curves, "seconds": self.seconds})

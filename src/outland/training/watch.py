@@ -1,0 +1,64 @@
+"""What a person sees of a run while it trains."""
+
+import sys
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from outland.progress import console
+
+
+class Watcher:
+    """Sees a run go by and says nothing: what runs without a terminal get."""
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Training begins, with so many epochs already done."""
+
+    def step(self) -> None:
+        """One step was taken; nothing may be read from the device here."""
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """An epoch is over."""
+
+    def stop(self) -> None:
+        """Training is over, for whatever reason."""
+
+
+class BarWatcher(Watcher):
+    """A progress bar with the last epoch's loss terms and validation score, and the time left."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console(),
+        )
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Show the bar."""
+        self._bar.start()
+        self._task = self._bar.add_task(title, total=epochs * steps, completed=done * steps, note="")
+
+    def step(self) -> None:
+        """Move the bar."""
+        self._bar.advance(self._task)
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """Tell how the epoch went."""
+        scores = [f"{part} {row[part][metric]:.3f}" for part in ("val", "id_val") if part in row]
+        terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
+        self._bar.update(self._task, note=f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}")
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()
+
+
+def watcher() -> Watcher:
+    """A bar on a terminal, silence elsewhere."""
+    return BarWatcher() if sys.stderr.isatty() else Watcher()
