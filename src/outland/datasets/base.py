@@ -1,10 +1,11 @@
 """What every source of graphs offers."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from outland.errors import unknown
-from outland.graphs import Cache, Splits
+from outland.graphs import Cache, PackedGraphs, Splits
 
 
 class Dataset:
@@ -16,6 +17,7 @@ class Dataset:
         domains: what may shift (`base`, `size`, `scaffold`, ...), the usual one first.
         kinds: how it may shift: `covariate`, `concept`, `none`.
         recommended: settings that runs on this set start from, as `group.name`.
+        fingerprints: of the published graphs and labels of `domain/kind/part` (see `fingerprint`).
     """
 
     name: ClassVar[str]
@@ -23,6 +25,7 @@ class Dataset:
     domains: ClassVar[tuple[str, ...]]
     kinds: ClassVar[tuple[str, ...]] = ("covariate",)
     recommended: ClassVar[Mapping[str, Any]] = {}
+    fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def load(self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None) -> Splits:
         """The splits under one shift, from the cache or made anew."""
@@ -34,3 +37,22 @@ class Dataset:
             raise unknown(f"shift of {self.name}", domain, self.domains)
         if kind not in self.kinds:
             raise unknown(f"kind of shift of {self.name}", kind, self.kinds)
+
+    def verify(self, splits: Splits, domain: str, kind: str) -> dict[str, bool]:
+        """Whether each part that has a published fingerprint has the right one."""
+        return {
+            part: fingerprint(splits.part(part)) == self.fingerprints[f"{domain}/{kind}/{part}"]
+            for part in splits.parts
+            if f"{domain}/{kind}/{part}" in self.fingerprints
+        }
+
+
+def fingerprint(graphs: PackedGraphs) -> tuple[str, str]:
+    """Short SHA-256 of the graphs (`n|y|u-v;...`, one line each, u < v in order) and of the labels (a byte each)."""
+    lines = hashlib.sha256()
+    edges = graphs.edge_index.T.split(graphs.edge_counts.tolist())
+    labels = graphs.y.tolist()
+    for size, label, pairs in zip(graphs.node_counts.tolist(), labels, edges, strict=True):
+        ordered = sorted((u, v) for u, v in pairs.tolist() if u < v)
+        lines.update(f"{size}|{label}|{';'.join(f'{u}-{v}' for u, v in ordered)}\n".encode())
+    return lines.hexdigest()[:16], hashlib.sha256(bytes(labels)).hexdigest()[:16]

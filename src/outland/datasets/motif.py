@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from outland.datasets.base import Dataset
+from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.packed import reverse_edges
@@ -38,6 +39,7 @@ class Motif(Dataset):
     kinds: ClassVar[tuple[str, ...]] = ("covariate", "concept", "none")
     # OOD validation touches its ceiling within a few epochs, so early choices are noise: see docs/protocol.md.
     recommended: ClassVar[Mapping[str, Any]] = {"train.burn_in": 0.7}
+    fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = PUBLISHED
     schema: ClassVar[Schema] = Schema(Features(1), Task("multiclass", 3, "accuracy"), environments=3)
 
     def load(self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None) -> Splits:
@@ -159,9 +161,7 @@ def _size_covariate(draws: _Draws, title: str) -> tuple[_Draft, dict[str, Any]]:
     return _covariate(draws, title, draw)
 
 
-def _concept(
-    draws: _Draws, title: str, draw: Callable[[_Draft, int, float], None]
-) -> tuple[_Draft, dict[str, Any]]:
+def _concept(draws: _Draws, title: str, draw: Callable[[_Draft, int, float], None]) -> tuple[_Draft, dict[str, Any]]:
     draft = _Draft()
     total = len(_BIASES) * _CONCEPT_BLOCK
     for place in track(range(total), title, total):
@@ -217,7 +217,9 @@ def _pack(draft: _Draft) -> PackedGraphs:
     noise = np.array([pair for pairs in draft.noise for pair in pairs], dtype=np.int32).reshape(-1, 2)
     joints = np.stack([anchor, base_size], axis=1).astype(np.int32)
     place = np.arange(len(shapes))
-    owner = np.concatenate([np.repeat(place, [len(shape.array) for shape in shapes]), place, np.repeat(place, noise_counts)])
+    owner = np.concatenate(
+        [np.repeat(place, [len(shape.array) for shape in shapes]), place, np.repeat(place, noise_counts)]
+    )
     pairs = np.concatenate([*(shape.array for shape in shapes), joints, noise])
     owner = np.concatenate([owner, owner])
     pairs = np.concatenate([pairs, pairs[:, ::-1]])

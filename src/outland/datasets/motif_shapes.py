@@ -37,9 +37,7 @@ def template(base: int, width: int, motif: int) -> Template:
     base_size, edges, free = _base(BASES[base], width)
     edges += [(base_size + u, base_size + v) for u, v in _MOTIF_EDGES[motif]]
     array = np.array(sorted(edges), dtype=np.int32).reshape(-1, 2)
-    return Template(
-        base_size, base_size + MOTIF_SIZE, frozenset(edges), array, tuple(free) + (False,) * MOTIF_SIZE
-    )
+    return Template(base_size, base_size + MOTIF_SIZE, frozenset(edges), array, tuple(free) + (False,) * MOTIF_SIZE)
 
 
 def _base(name: str, width: int) -> tuple[int, list[Pair], list[bool]]:

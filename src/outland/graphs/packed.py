@@ -71,9 +71,7 @@ class PackedGraphs:
 
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in self.tensors().items() if "." not in name
-        }
+        moved: dict[str, Any] = {name: value.to(device) for name, value in self.tensors().items() if "." not in name}
         moved |= {"node_counts": self.node_counts, "edge_counts": self.edge_counts}
         return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
 
@@ -126,7 +124,7 @@ class PackedGraphs:
         node_counts = torch.tensor([len(graph.x) for graph in graphs])
         edge_counts = torch.tensor([graph.edge_index.shape[1] for graph in graphs])
         edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1).to(torch.int32)
-        optional = {
+        optional: dict[str, Any] = {
             name: _joined(graphs, name) for name in ("edge_attr", "environment", "node_truth", "edge_truth")
         }
         if optional["environment"] is not None:

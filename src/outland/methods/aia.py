@@ -73,7 +73,7 @@ class AIA(Method):
 
     name: ClassVar[str] = "aia"
     family: ClassVar[str] = "augmentation"
-    paper: ClassVar[str] = "Sui et al., NeurIPS 2023"
+    citation: ClassVar[str] = "Sui et al., NeurIPS 2023"
     Settings: ClassVar[type[MethodSettings]] = AIASettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "lr": (1e-2, 5e-3, 1e-3),
@@ -82,8 +82,8 @@ class AIA(Method):
         "gamma": (0.01, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0),
     }
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
-        "paper": lambda: AIA.paper(),
-        "released": lambda: AIA.released(),
+        "paper": lambda: AIA.paper(),  # noqa: PLW0108 (the class is not yet there to be asked)
+        "released": lambda: AIA.released(),  # noqa: PLW0108
         "no-adversary": lambda: AIA.released(adversary="none"),
         "no-stable": lambda: AIA.released(stable=False),
         "rdia": lambda: AIA.released(adversary="random"),
@@ -95,7 +95,8 @@ class AIA(Method):
         chosen: AIASettings = self.settings
         if not 0 <= chosen.front_layers < backbone.layers:
             raise OutlandError(
-                f"method.front_layers ({chosen.front_layers}) must be at least 0 and below backbone.layers ({backbone.layers})"
+                f"method.front_layers ({chosen.front_layers}) must be at least 0 "
+                f"and below backbone.layers ({backbone.layers})"
             )
         self.update = chosen.update
         front = replace(backbone, layers=chosen.front_layers)

@@ -69,7 +69,7 @@ class Method(nn.Module):
     Attributes:
         name: on the command line and in tables.
         family: the paper's grouping, for tables.
-        paper: authors, venue, year.
+        citation: authors, venue, year.
         needs_environments: whether every training graph must have an environment.
         Settings: dataclass of its hyper-parameters.
         presets: named settings: `method:preset` on the command line.
@@ -81,7 +81,7 @@ class Method(nn.Module):
 
     name: ClassVar[str]
     family: ClassVar[str]
-    paper: ClassVar[str]
+    citation: ClassVar[str]
     needs_environments: ClassVar[bool] = False
     Settings: ClassVar[type[MethodSettings]] = MethodSettings
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {}

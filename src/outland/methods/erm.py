@@ -17,7 +17,7 @@ class ERM(Method):
 
     name: ClassVar[str] = "erm"
     family: ClassVar[str] = "general"
-    paper: ClassVar[str] = "Vapnik, NIPS 1992"
+    citation: ClassVar[str] = "Vapnik, NIPS 1992"
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)

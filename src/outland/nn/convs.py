@@ -65,10 +65,8 @@ class GIN(Conv):
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch, source = wiring.batch, wiring.batch.edge_index[0]
-        if wiring.edge_state is None:
-            messages = x.relu()[source]
-        else:
-            messages = (x[source] + wiring.edge_state).relu()
+        edges = wiring.edge_state
+        messages = x.relu()[source] if edges is None else (x[source] + edges).relu()
         total = (1 + self.eps) * x + batch.collect(wiring.weighted(messages))
         hidden: Tensor = self.norm(self.expand(total), batch.node_mask).relu()
         out: Tensor = self.contract(hidden)
@@ -165,7 +163,8 @@ class GAT(Conv):
         self_strength = (self_score - top).exp()
         total = self_strength + batch.collect(strength)
         mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]
-        return (mixed / total[..., None]).flatten(1) + self.bias
+        out: Tensor = (mixed / total[..., None]).flatten(1) + self.bias
+        return out
 
 
 CONVS: dict[str, type[Conv]] = {"gin": GIN, "gcn": GCN, "gcnii": GCNII, "gat": GAT}

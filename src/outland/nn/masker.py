@@ -32,8 +32,8 @@ class Mask:
     @classmethod
     def full(cls, batch: GraphBatch, value: float = 1.0, dtype: torch.dtype = torch.float32) -> "Mask":
         """The same weight everywhere."""
-        like = {"device": batch.x.device, "dtype": dtype}
-        return cls(torch.full((batch.num_nodes,), value, **like), torch.full((batch.num_edges,), value, **like))  # type: ignore[arg-type]
+        node = torch.full((batch.num_nodes,), value, dtype=dtype, device=batch.x.device)
+        return cls(node, node.new_full((batch.num_edges,), value))
 
 
 class Masker(nn.Module):

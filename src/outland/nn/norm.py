@@ -11,7 +11,7 @@ class BatchNorm(nn.BatchNorm1d):
     PyTorch refuses to train on, has variance 0.
     """
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Normalise `x [N, d]`; `mask [N]` says which rows are real."""
         if not self.training or (mask is None and x.shape[0] > 1):
             normalised: Tensor = super().forward(x)

@@ -1,7 +1,6 @@
 """Scores of predictions, by torchmetrics."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -50,22 +49,19 @@ def _multiclass(logits: Tensor, y: Tensor, classes: int) -> Scores:
 def _binary(logits: Tensor, y: Tensor) -> Scores:
     from torchmetrics.functional.classification import binary_accuracy, binary_auroc, binary_average_precision
 
-    metrics: dict[str, Callable[..., Tensor]] = {
-        "rocauc": binary_auroc,
-        "ap": binary_average_precision,
-        "accuracy": binary_accuracy,
-    }
-    found: dict[str, list[float]] = {name: [] for name in metrics}
+    found: dict[str, list[Tensor]] = {"rocauc": [], "ap": [], "accuracy": []}
     for column, labels in zip(logits.T, y.T, strict=True):
         known = ~labels.isnan()
-        labels = labels[known].long()
+        column, labels = column[known], labels[known].long()
         if len(labels.unique()) < 2:
             continue
-        # Logits, not probabilities: a sigmoid would round the most certain ones together.
-        ranked = column[known].double().argsort().argsort() if False else column[known].double().sigmoid()
-        for name, metric in metrics.items():
-            found[name].append(float(metric(ranked, labels)))
-    return {name: math.fsum(values) / len(values) if values else math.nan for name, values in found.items()}
+        # Ranks in [0, 1] instead of probabilities: a sigmoid would round the most certain ones together.
+        rank = column.unique(return_inverse=True)[1].double()
+        rank = rank / rank.max().clamp(min=1)
+        found["rocauc"].append(binary_auroc(rank, labels))
+        found["ap"].append(binary_average_precision(rank, labels))
+        found["accuracy"].append(binary_accuracy((column > 0).long(), labels))
+    return {name: float(torch.stack(values).mean()) if values else math.nan for name, values in found.items()}
 
 
 def _rmse(predictions: Tensor, y: Tensor) -> float:

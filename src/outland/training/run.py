@@ -125,7 +125,7 @@ class RunFolder:
 
 def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
     task, burn_in = trainer.splits.schema.task, spec.train.burn_in_epochs()
-    chosen = spec.train.select
+    chosen: str = spec.train.select
     if burn_in and chosen != "last_epoch":
         chosen += "+burn_in"
     return RunRecord(

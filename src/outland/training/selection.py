@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from outland.errors import unknown
-from outland.graphs import Task
+from outland.graphs import PARTS, Task
 
 Curves = Sequence[dict[str, Any]]
 
@@ -31,12 +31,13 @@ class SelectionRule:
         if not curves or (self.part is not None and self.part not in curves[0]):
             return None
         eligible = range(self.burn_in, len(curves))
-        if self.part is None or not eligible:
+        part = self.part
+        if part is None or not eligible:
             return len(curves) - 1
         sign = 1 if task.higher_is_better else -1
 
         def worth(epoch: int) -> tuple[float, int]:
-            value = curves[epoch][self.part].get(task.metric, math.nan)
+            value = curves[epoch][part].get(task.metric, math.nan)
             return (-math.inf if math.isnan(value) else sign * value, epoch)
 
         return max(eligible, key=worth)
@@ -90,6 +91,6 @@ def selections(curves: Curves, task: Task, burn_in: int) -> dict[str, dict[str, 
             if picked is None or (skipped and rule is LastEpoch):
                 continue
             row = curves[picked]
-            scores = {part: row[part][task.metric] for part in ("id_val", "id_test", "val", "test") if part in row}
+            scores = {part: row[part][task.metric] for part in PARTS[1:] if part in row}
             table[f"{name}+burn_in" if skipped else name] = {"epoch": picked, "burn_in": skipped, **scores}
     return table

@@ -78,7 +78,7 @@ class Stepper:
 
     def state(self) -> dict[str, Tensor]:
         """The optimisers' tensors by name."""
-        named = {}
+        named: dict[str, Tensor] = {}
         for mover in self.movers:
             for place, values in mover.optimiser.state_dict()["state"].items():
                 named |= {f"{mover.phase.name}.{place}.{key}": value for key, value in values.items()}

@@ -1,0 +1,199 @@
+"""The command-line face: reads words, calls the library, prints. Heavy imports wait until a command needs them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland import __version__
+from outland.errors import OutlandError, unknown
+
+app = typer.Typer(
+    help="Graph classification that holds up on graphs unlike the training ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Prepare and verify datasets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
+DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="See `outland list datasets`.")]
+Shift = Annotated[str | None, typer.Option(help="What shifts: base, size, ... [default: the dataset's first]")]
+Kind = Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none. [default: covariate]")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"outland {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for runs and the picture.")] = Path("demo"),
+    seed: Seed = 1,
+) -> None:
+    """Train a small ERM and a small AIA on Motif, compare them, and draw what AIA looks at."""
+    from outland.demo import demo as show
+    from outland.files import writable_folder
+
+    show(writable_folder(out), seed)
+
+
+@app.command()
+def train(
+    dataset: DatasetName,
+    method: Annotated[str, typer.Option(help="NAME or NAME:PRESET; see `outland list methods`.")] = "aia",
+    shift: Shift = None,
+    kind: Kind = None,
+    seed: Seed = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting, as in method.gamma=0.5."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of runs; this one gets a folder of its own in it.")] = Path("runs"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Throw away an earlier run of the same settings.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+) -> None:
+    """Train one method on one dataset under one shift, and write its model and record."""
+    from outland.training.run import RunFolder, run
+    from outland.training.spec import RunSpec
+    from outland.training.watch import watcher
+
+    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed)
+    folder = RunFolder(out, spec).path
+    try:
+        record = run(spec, out, resume=resume, force=force, device=device, watcher=watcher())
+    except KeyboardInterrupt:
+        typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
+        raise typer.Exit(130) from None
+    _show_record(record, folder)
+
+
+def _show_record(record: Any, folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.chosen]]
+    table = Table("chosen by", "epoch", *parts, title=f"{record.metric}, in %")
+    for name, row in record.selection.items():
+        scores = [f"{100 * row[part]:.2f}" for part in parts]
+        table.add_row(f"{name} *" if name == record.chosen else name, str(row["epoch"]), *scores)
+    screen = Console()
+    screen.print(table)
+    screen.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
+    typer.echo(f"record: {folder / 'record.json'}")
+
+
+@app.command("list")
+def list_(what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones")]) -> None:
+    """List what there is."""
+    from rich.console import Console
+
+    lists = {"datasets": _datasets, "methods": _methods, "backbones": _backbones}
+    if what not in lists:
+        raise unknown("list", what, lists)
+    Console().print(lists[what]())
+
+
+def _datasets() -> Any:
+    from rich.table import Table
+
+    from outland.datasets import DATASETS, find_dataset
+
+    table = Table("dataset", "shifts", "kinds", "what it is")
+    for name in DATASETS:
+        dataset = find_dataset(name)
+        table.add_row(name, ", ".join(dataset.domains), ", ".join(dataset.kinds), dataset.summary)
+    return table
+
+
+def _methods() -> Any:
+    from rich.table import Table
+
+    from outland.methods import METHODS, find_method
+
+    table = Table("method", "family", "paper", "needs environments", "presets")
+    for name in METHODS:
+        method = find_method(name)
+        needs = "yes" if method.needs_environments else "no"
+        table.add_row(name, method.family, method.citation, needs, ", ".join(method.presets))
+    return table
+
+
+def _backbones() -> Any:
+    from rich.table import Table
+
+    from outland.nn import CONVS
+
+    table = Table("backbone", "what it is")
+    for name, conv in CONVS.items():
+        table.add_row(name, (conv.__doc__ or "").partition("\n")[0])
+    return table
+
+
+@data_app.command("prepare")
+def data_prepare(dataset: DatasetName, shift: Shift = None, kind: Kind = None, seed: int = 123) -> None:
+    """Generate or convert a dataset into the cache, so that runs start at once."""
+    from outland.graphs import Cache
+
+    _, splits, _ = _load(dataset, shift, kind, seed)
+    sizes = ", ".join(f"{part} {len(index):,}" for part, index in splits.parts.items())
+    typer.echo(f"{dataset}: {sizes}; in {Cache().folder}")
+
+
+@data_app.command("verify")
+def data_verify(dataset: DatasetName, shift: Shift = None, kind: Kind = None) -> None:
+    """Check that the prepared graphs are, bit for bit, the published ones."""
+    source, splits, (shift, kind) = _load(dataset, shift, kind, 123)
+    verdicts = source.verify(splits.check(), shift, kind)
+    for part in splits.parts:
+        word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
+        typer.echo(f"{dataset} {shift} {kind} {part}: {word}")
+    if not all(verdicts.values()):
+        raise OutlandError("these graphs are not the published ones")
+
+
+def _load(dataset: str, shift: str | None, kind: str | None, seed: int) -> tuple[Any, Any, tuple[str, str]]:
+    from outland.datasets import find_dataset
+
+    source = find_dataset(dataset)
+    shift, kind = shift or source.domains[0], kind or source.kinds[0]
+    return source, source.load(shift, kind, seed), (shift, kind)
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is one sentence and exit status 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except OutlandError as problem:
+        _fail(str(problem))
+    except Exception as problem:
+        if not hasattr(problem, "exit_code") or not hasattr(problem, "format_message"):
+            raise
+        _fail(problem.format_message() + _valid_words(problem), problem.exit_code)
+
+
+def _valid_words(problem: Any) -> str:
+    """The options or commands that a mistyped one could have been."""
+    command: Any = getattr(getattr(problem, "ctx", None), "command", None)
+    if hasattr(problem, "option_name"):
+        return " Valid options: " + ", ".join(name for p in command.params for name in p.opts if name[0] == "-")
+    if hasattr(command, "commands"):
+        return f" Valid commands: {', '.join(command.commands)}"
+    return ""
+
+
+def _fail(sentence: str, status: int = 2) -> None:
+    typer.secho(f"outland: {sentence}", fg="red", err=True)
+    sys.exit(status)
