@@ -66,7 +66,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
     """Train one method on one dataset under one shift, and write its model and record."""
-    from outland.training.run import RunFolder, run
+    from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
     from outland.training.watch import watcher
 
@@ -84,10 +84,12 @@ def _show_record(record: Any, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from outland.training.watch import percent
+
     parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.chosen]]
     table = Table("chosen by", "epoch", *parts, title=f"{record.metric}, in %")
     for name, row in record.selection.items():
-        scores = [f"{100 * row[part]:.2f}" for part in parts]
+        scores = [percent(row[part]) for part in parts]
         table.add_row(f"{name} *" if name == record.chosen else name, str(row["epoch"]), *scores)
     screen = Console()
     screen.print(table)

@@ -8,10 +8,10 @@ from rich.table import Table
 
 from outland.graphs import Cache
 from outland.report.masks import draw_masks
+from outland.snapshots import read_snapshot
 from outland.training import RunRecord, RunSpec, prepare, run
-from outland.training.checkpoint import read_snapshot
-from outland.training.run import RunFolder
-from outland.training.watch import watcher
+from outland.training.runs import RunFolder
+from outland.training.watch import percent, watcher
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.
 _SETTINGS = [
@@ -50,7 +50,7 @@ def _table(records: dict[str, RunRecord]) -> Table:
     table = Table("", "same bases as training", "stars (validation)", "paths (test)", "seconds", title="Accuracy in %")
     for method, record in records.items():
         chosen = record.selection[record.chosen]
-        scores = [f"{100 * chosen[part]:.1f}" for part in ("id_test", "val", "test")]
+        scores = [percent(chosen[part]) for part in ("id_test", "val", "test")]
         table.add_row(method.upper(), *scores, f"{record.timing['seconds']:.0f}")
     return table
 

@@ -1,6 +1,5 @@
 """Prepared graphs on disk: keyed by recipe, checksummed, written whole or not at all."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,21 +8,15 @@ from typing import Any
 
 import platformdirs
 from filelock import FileLock
-from safetensors.torch import load_file, save_file
 
-from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest, new_folder, writable_folder
+from outland.files import canonical_json, digest, writable_folder
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import console
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 1  # of the layout on disk; a new one leaves old entries untouched and unused
-_TENSORS, _ABOUT = "graphs.safetensors", "about.json"
-
-
-class DamagedEntry(OutlandError):
-    """A cache entry whose files are missing, cut short or changed."""
 
 
 class Cache:
@@ -50,38 +43,25 @@ class Cache:
             yield
 
     def load(self, recipe: Mapping[str, Any]) -> Splits | None:
-        """The entry made by `recipe`; None if there is none; `DamagedEntry` if it is not as it was written."""
+        """The entry made by `recipe`; None if there is none; `DamagedSnapshot` if it is not as it was written."""
         path = self.path(recipe)
         if not path.exists():
             return None
-        try:
-            about = json.loads((path / _ABOUT).read_text())
-            intact = checksum(path / _TENSORS) == about["sha256"]
-        except (OSError, ValueError, KeyError) as problem:
-            raise DamagedEntry(f"the cache entry {path} cannot be read: {problem}") from None
-        if not intact:
-            raise DamagedEntry(f"the cache entry {path} has changed since it was written")
-        named = load_file(path / _TENSORS)
-        parts = {name.removeprefix("parts."): value for name, value in named.items() if name.startswith("parts.")}
-        rest = {name: value for name, value in named.items() if not name.startswith("parts.")}
-        order = {name: parts[name] for name in about["parts"]}
-        return Splits(PackedGraphs.from_tensors(rest), order, Schema.from_json(about["schema"]), about["recipe"])
+        entry = read_snapshot(path)
+        parts = entry.group("parts")
+        return Splits(
+            graphs=PackedGraphs.from_tensors(entry.group("graphs")),
+            parts={name: parts[name] for name in entry.values["parts"]},
+            schema=Schema.from_json(entry.values["schema"]),
+            source=entry.values["recipe"],
+        )
 
     def store(self, recipe: Mapping[str, Any], splits: Splits) -> None:
         """Write an entry, replacing what was there."""
-        named = splits.graphs.tensors() | {f"parts.{name}": index for name, index in splits.parts.items()}
-        try:
-            with new_folder(self.path(recipe)) as folder:
-                save_file({name: value.clone().contiguous() for name, value in named.items()}, folder / _TENSORS)
-                about = {
-                    "recipe": dict(recipe),
-                    "schema": splits.schema.to_json(),
-                    "parts": list(splits.parts),
-                    "sha256": checksum(folder / _TENSORS),
-                }
-                (folder / _ABOUT).write_text(json.dumps(about, indent=1))
-        except OSError as problem:
-            raise OutlandError(f"cannot write the cache entry {self.path(recipe)}: {problem}") from None
+        tensors = {f"graphs.{name}": value for name, value in splits.graphs.tensors().items()}
+        tensors |= {f"parts.{name}": index for name, index in splits.parts.items()}
+        values = {"recipe": dict(recipe), "schema": splits.schema.to_json(), "parts": list(splits.parts)}
+        write_snapshot(self.path(recipe), Snapshot(tensors, values))
 
     def load_or_build(
         self, recipe: Mapping[str, Any], build: Callable[[], Iterable[tuple[Mapping[str, Any], Splits]]]
@@ -108,6 +88,6 @@ class Cache:
     def _load_intact(self, recipe: Mapping[str, Any]) -> Splits | None:
         try:
             return self.load(recipe)
-        except DamagedEntry as problem:
-            console().print(f"[yellow]{problem}; preparing it again[/]")
+        except DamagedSnapshot as problem:
+            console().print(f"[yellow]The cache entry {problem}; preparing it again[/]")
             return None

@@ -147,10 +147,10 @@ class GAT(Conv):
         """One round of messages."""
         batch = wiring.batch
         source, target = batch.edge_index
-        own = self.linear(x).reshape(len(x), self.heads, -1)
+        own = self.linear(x).unflatten(1, (self.heads, -1))
         values = own[source]
         if wiring.edge_state is not None:
-            values = values + wiring.edge_state.reshape(len(values), self.heads, -1)
+            values = values + wiring.edge_state.unflatten(1, (self.heads, -1))
         at_target = (own * self.target).sum(-1)
         score = nn.functional.leaky_relu((values * self.source).sum(-1) + at_target[target], 0.2)
         self_score = nn.functional.leaky_relu((own * self.source).sum(-1) + at_target, 0.2)

@@ -1,64 +1,13 @@
-"""Snapshots of a run: tensors in safetensors, the rest in JSON, never pickle; the newest intact one counts."""
+"""The checkpoints of a run; the newest intact one counts."""
 
-import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest, new_folder
 from outland.progress import console
-
-FORMAT = 1
-_TENSORS, _STATE = "tensors.safetensors", "state.json"
-
-
-class DamagedCheckpoint(OutlandError):
-    """A checkpoint that is not as it was written."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Named tensors and plain values that together are the state of something."""
-
-    tensors: dict[str, Tensor]
-    values: dict[str, Any]
-
-    def group(self, name: str) -> dict[str, Tensor]:
-        """The tensors under `name.`, with that prefix taken off."""
-        return {key.removeprefix(f"{name}."): t for key, t in self.tensors.items() if key.startswith(f"{name}.")}
-
-
-def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
-    """Write a snapshot as a folder, whole or not at all."""
-    try:
-        with new_folder(folder) as scratch:
-            own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in snapshot.tensors.items()}
-            save_file(own, scratch / _TENSORS)
-            state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
-            (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
-    except OSError as problem:
-        raise OutlandError(f"cannot write {folder}: {problem.strerror or problem}") from None
-
-
-def read_snapshot(folder: Path) -> Snapshot:
-    """Read a snapshot, refusing one whose bytes have changed."""
-    try:
-        state = json.loads((folder / _STATE).read_text())
-        seal = state.pop("seal")
-        if state["format"] > FORMAT:
-            raise DamagedCheckpoint(f"{folder} was written by a newer version of outland")
-        if seal != digest(canonical_json(state)) or state["sha256"] != checksum(folder / _TENSORS):
-            raise DamagedCheckpoint(f"{folder} has changed since it was written")
-        return Snapshot(load_file(folder / _TENSORS), state["values"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as problem:
-        raise DamagedCheckpoint(f"{folder} cannot be read: {problem}") from None
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 
 class Checkpoints:
@@ -87,10 +36,10 @@ class Checkpoints:
         for path in reversed(found):
             try:
                 return read_snapshot(path)
-            except DamagedCheckpoint as problem:
+            except DamagedSnapshot as problem:
                 console().print(f"[yellow]{problem}; looking for the one before[/]")
         if found:
-            raise DamagedCheckpoint(f"no checkpoint in {self.folder} is intact: start the run again with --force")
+            raise DamagedSnapshot(f"no checkpoint in {self.folder} is intact: start the run again with --force")
         return None
 
     def newest(self) -> Path | None:

@@ -1,21 +1,19 @@
 """Scores of predictions, by torchmetrics."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import Task
 
-Scores = dict[str, float]
+Scores = dict[str, float | None]
 
 
 def score(logits: Tensor, y: Tensor, task: Task) -> Scores:
     """Every metric that fits the task; the task's own `metric` is among them.
 
     Binary tasks are scored one by one over their known labels and averaged; a task with one class only is left out,
-    and where none is left the score is NaN.
+    and where none is left the score is None.
     """
     if logits.shape[0] != y.shape[0] or logits.shape[-1] != task.outputs:
         raise OutlandError(
@@ -38,7 +36,7 @@ def _multiclass(logits: Tensor, y: Tensor, classes: int) -> Scores:
         multiclass_average_precision,
     )
 
-    scores = {"accuracy": float(multiclass_accuracy(logits, y, classes, average="micro"))}
+    scores: Scores = {"accuracy": float(multiclass_accuracy(logits, y, classes, average="micro"))}
     if len(y.unique()) == classes:
         probabilities = logits.softmax(1)
         scores["rocauc"] = float(multiclass_auroc(probabilities, y, classes))
@@ -61,13 +59,13 @@ def _binary(logits: Tensor, y: Tensor) -> Scores:
         found["rocauc"].append(binary_auroc(rank, labels))
         found["ap"].append(binary_average_precision(rank, labels))
         found["accuracy"].append(binary_accuracy((column > 0).long(), labels))
-    return {name: float(torch.stack(values).mean()) if values else math.nan for name, values in found.items()}
+    return {name: float(torch.stack(values).mean()) if values else None for name, values in found.items()}
 
 
-def _rmse(predictions: Tensor, y: Tensor) -> float:
+def _rmse(predictions: Tensor, y: Tensor) -> float | None:
     from torchmetrics.functional.regression import mean_squared_error
 
     known = ~y.isnan()
     if not bool(known.any()):
-        return math.nan
+        return None
     return float(torch.sqrt(mean_squared_error(predictions[known], y[known])))

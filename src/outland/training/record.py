@@ -1,6 +1,7 @@
 """Everything that came out of a run, in one JSON file that is written once, whole."""
 
 import json
+import math
 import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -58,8 +59,9 @@ class RunRecord:
             raise OutlandError(f"{path} is not a run record: {problem}") from None
 
     def test(self) -> float:
-        """The test score of the chosen model."""
-        return float(self.selection[self.chosen]["test"])
+        """The test score of the chosen model; NaN where it could not be taken."""
+        score = self.selection[self.chosen]["test"]
+        return math.nan if score is None else float(score)
 
 
 def describe_environment(device: torch.device) -> dict[str, str]:

@@ -37,8 +37,8 @@ class SelectionRule:
         sign = 1 if task.higher_is_better else -1
 
         def worth(epoch: int) -> tuple[float, int]:
-            value = curves[epoch][part].get(task.metric, math.nan)
-            return (-math.inf if math.isnan(value) else sign * value, epoch)
+            value = curves[epoch][part][task.metric]
+            return (-math.inf if value is None else sign * value, epoch)
 
         return max(eligible, key=worth)
 

@@ -1,6 +1,8 @@
 """The training loop."""
 
+import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,12 +11,20 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method, Progress
-from outland.training.checkpoint import Checkpoints, Snapshot, random_state, restore_random_state
+from outland.snapshots import Snapshot
+from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
 from outland.training.evaluate import evaluate
 from outland.training.selection import choosing_rule
 from outland.training.settings import TrainSettings
 from outland.training.stepper import Stepper
 from outland.training.watch import Watcher
+
+
+def _on_host(log: list[dict[str, Tensor]]) -> Iterator[tuple[list[str], list[float]]]:
+    """Names and values of the loss terms of each step, read from the device at once."""
+    values = iter(torch.stack([term.double() for terms in log for term in terms.values()]).tolist())
+    for terms in log:
+        yield list(terms), [next(values) for _ in terms]
 
 
 class Diverged(OutlandError):
@@ -57,8 +67,7 @@ class Trainer:
             seed=seed,
             layout=settings.layout,
         )
-        torch.manual_seed(seed)
-        method.reseed(seed, self.device)
+        self.seed = seed
         self.stepper = Stepper(method, settings)
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
@@ -73,12 +82,16 @@ class Trainer:
         self.stepper.restore(snapshot.group("optimiser"))
         self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
+        self.method.reseed(self.seed, self.device)
         restore_random_state(snapshot.group("random"), self.device, self.method.random)
         return len(self.curves)
 
     def fit(self) -> None:
         """Train to the last epoch and leave the method with the selected weights."""
         settings, done = self.settings, len(self.curves)
+        if not done:
+            torch.manual_seed(self.seed)
+            self.method.reseed(self.seed, self.device)
         self.watcher.start(self.method.name, settings.epochs, len(self.batches), done)
         try:
             for epoch in range(done, settings.epochs):
@@ -109,14 +122,13 @@ class Trainer:
 
     def _read(self, log: list[dict[str, Tensor]], epoch: int) -> dict[str, float]:
         """Mean of each loss term over the epoch; the first one that is not finite stops the run."""
-        means = {}
-        for name in dict.fromkeys(name for step in log for name in step):
-            steps = [place for place, terms in enumerate(log) if name in terms]
-            values = torch.stack([log[place][name] for place in steps]).double().cpu()
-            if not bool(values.isfinite().all()):
-                self._diverged(name, epoch * len(self.batches) + steps[int((~values.isfinite()).nonzero()[0])])
-            means[name] = float(values.mean())
-        return means
+        values: dict[str, list[float]] = {}
+        for place, (names, row) in enumerate(_on_host(log)):
+            for name, value in zip(names, row, strict=True):
+                if not math.isfinite(value):
+                    self._diverged(name, epoch * len(self.batches) + place)
+                values.setdefault(name, []).append(value)
+        return {name: math.fsum(found) / len(found) for name, found in values.items()}
 
     def _diverged(self, term: str, step: int) -> None:
         saved = self.checkpoints.newest() if self.checkpoints is not None else None

@@ -8,6 +8,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from outland.progress import console
 
 
+def percent(score: float | None) -> str:
+    """A score as people read it; a dash where there is none."""
+    return "–" if score is None else f"{100 * score:.2f}"
+
+
 class Watcher:
     """Sees a run go by and says nothing: what runs without a terminal get."""
 
@@ -50,7 +55,7 @@ class BarWatcher(Watcher):
 
     def epoch(self, row: dict[str, Any], metric: str) -> None:
         """Tell how the epoch went."""
-        scores = [f"{part} {row[part][metric]:.3f}" for part in ("val", "id_val") if part in row]
+        scores = [f"{part} {percent(row[part][metric])}" for part in ("val", "id_val") if part in row]
         terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
         self._bar.update(self._task, note=f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}")
 

@@ -15,7 +15,8 @@ from outland.errors import OutlandError
 from outland.files import writable_folder, write_text
 from outland.graphs import Cache, Splits
 from outland.methods import Method, build_method
-from outland.training.checkpoint import Checkpoints, Snapshot, write_snapshot
+from outland.snapshots import Snapshot, write_snapshot
+from outland.training.checkpoint import Checkpoints
 from outland.training.record import RunRecord, describe_environment
 from outland.training.selection import selections
 from outland.training.spec import RunSpec

@@ -1,0 +1,58 @@
+"""A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from outland.errors import OutlandError
+from outland.files import canonical_json, checksum, digest, new_folder
+
+FORMAT = 1
+_TENSORS, _STATE = "tensors.safetensors", "state.json"
+
+
+class DamagedSnapshot(OutlandError):
+    """A snapshot that is not as it was written."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Named tensors and plain values that together are the state of something."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+    def group(self, name: str) -> dict[str, Tensor]:
+        """The tensors under `name.`, with that prefix taken off."""
+        return {key.removeprefix(f"{name}."): t for key, t in self.tensors.items() if key.startswith(f"{name}.")}
+
+
+def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
+    """Write a snapshot as a folder, whole or not at all."""
+    try:
+        with new_folder(folder) as scratch:
+            own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in snapshot.tensors.items()}
+            save_file(own, scratch / _TENSORS)
+            state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
+            (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+    except OSError as problem:
+        raise OutlandError(f"cannot write {folder}: {problem.strerror or problem}") from None
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """Read a snapshot, refusing one whose bytes have changed."""
+    try:
+        state = json.loads((folder / _STATE).read_text())
+        seal = state.pop("seal")
+        if state["format"] > FORMAT:
+            raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
+        if seal != digest(canonical_json(state)) or state["sha256"] != checksum(folder / _TENSORS):
+            raise DamagedSnapshot(f"{folder} has changed since it was written")
+        return Snapshot(load_file(folder / _TENSORS), state["values"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as problem:
+        raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None

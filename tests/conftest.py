@@ -1,0 +1,90 @@
+"""Data that many tests share. Motif is generated once for all test processes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from outland.datasets import find_dataset
+from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory, worker_id) -> Cache:
+    base = tmp_path_factory.getbasetemp()
+    folder: Path = (base if worker_id == "master" else base.parent) / "outland-cache"
+    return Cache(folder)
+
+
+@pytest.fixture(scope="session")
+def motif(cache) -> Splits:
+    return find_dataset("motif").load("base", "covariate", cache=cache)
+
+
+def undirected(*pairs: tuple[int, int]) -> torch.Tensor:
+    both = [*pairs, *((v, u) for u, v in pairs)]
+    return torch.tensor(both, dtype=torch.long).reshape(-1, 2).T
+
+
+def odd_graphs(seed: int = 0) -> list[Data]:
+    """Small graphs of every awkward kind, with real features of width 3: no edges, one node, a self-loop, one way."""
+    random = torch.Generator().manual_seed(seed)
+    edges = [
+        (5, undirected((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))),
+        (1, undirected()),
+        (4, undirected()),
+        (3, torch.tensor([[0, 1, 2, 2], [1, 0, 2, 0]])),
+        (6, undirected((0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 2))),
+        (2, undirected((0, 1))),
+    ]
+    return [
+        Data(
+            x=torch.randn(n, 3, generator=random),
+            edge_index=edge_index,
+            y=torch.tensor([i % 3]),
+            environment=torch.tensor([i % 2]),
+        )
+        for i, (n, edge_index) in enumerate(edges)
+    ]
+
+
+REAL = Schema(Features(3), Task("multiclass", 3, "accuracy"), environments=2)
+CHEMICAL = Schema(Features(2, (5, 3)), Task("binary", 2, "rocauc"), Features(1, (4,)), environments=2)
+
+
+def chemical_graphs(seed: int = 0) -> list[Data]:
+    """The same shapes with categorical nodes and edges, two yes/no labels, some unknown."""
+    random = torch.Generator().manual_seed(seed)
+    graphs = []
+    for i, graph in enumerate(odd_graphs(seed)):
+        x = torch.stack([torch.randint(0, k, (len(graph.x),), generator=random) for k in (5, 3)], dim=1)
+        kinds = torch.randint(0, 4, (graph.edge_index.shape[1], 1), generator=random)
+        y = torch.tensor([[float(i % 2), float("nan") if i % 3 == 0 else 1.0 - i % 2]])
+        graphs.append(Data(x=x, edge_index=graph.edge_index, edge_attr=kinds, y=y, environment=graph.environment))
+    return graphs
+
+
+def whole(graphs: PackedGraphs, layout: str = "exact") -> GraphBatch:
+    """All graphs of a set as one batch."""
+    return next(iter(Batches(graphs, torch.arange(len(graphs)), len(graphs), layout=layout)))
+
+
+SETS = {"real": (REAL, odd_graphs), "chemical": (CHEMICAL, chemical_graphs)}
+
+
+@pytest.fixture(params=SETS)
+def any_set(request) -> tuple[Schema, PackedGraphs]:
+    schema, make = SETS[request.param]
+    return schema, PackedGraphs.from_data_list(make())
+
+
+@pytest.fixture
+def any_splits(any_set) -> Splits:
+    """Twenty-four small graphs of every awkward kind, split in three."""
+    schema, graphs = any_set
+    many = graphs.select(torch.arange(len(graphs)).repeat(4))
+    index = torch.arange(24)
+    return Splits(many, {"train": index[:12], "val": index[12:18], "test": index[18:]}, schema)

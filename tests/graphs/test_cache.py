@@ -1,0 +1,113 @@
+import multiprocessing
+
+import pytest
+import torch
+
+from outland.datasets.motif import Motif
+from outland.errors import OutlandError
+from outland.graphs import Cache, PackedGraphs, Splits
+from outland.snapshots import DamagedSnapshot
+from tests.conftest import CHEMICAL, chemical_graphs
+
+RECIPE = {"name": "toy", "seed": 1}
+
+
+def toy() -> Splits:
+    index = {"train": torch.tensor([0, 1]), "val": torch.tensor([2, 3]), "test": torch.tensor([4, 5])}
+    return Splits(PackedGraphs.from_data_list(chemical_graphs()), index, CHEMICAL, RECIPE)
+
+
+def test_what_is_stored_comes_back(tmp_path):
+    cache = Cache(tmp_path)
+    assert cache.load(RECIPE) is None
+    cache.store(RECIPE, toy())
+    again = cache.load(RECIPE)
+    assert again.schema == CHEMICAL
+    assert list(again.parts) == ["train", "val", "test"]
+    before, after = toy().graphs.tensors(), again.graphs.tensors()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name].nan_to_num(9), after[name].nan_to_num(9)) for name in before)
+
+
+def test_key_depends_on_every_part_of_the_recipe(tmp_path):
+    cache = Cache(tmp_path)
+    assert cache.path(RECIPE) != cache.path({**RECIPE, "seed": 2})
+    assert cache.path(RECIPE) == cache.path({"seed": 1, "name": "toy"})
+
+
+@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_damage_is_noticed_and_mended(tmp_path, name, damage):
+    cache, built = Cache(tmp_path), []
+    cache.store(RECIPE, toy())
+    path = cache.path(RECIPE) / name
+    content = bytearray(path.read_bytes())
+    if damage == "remove":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(DamagedSnapshot):
+        cache.load(RECIPE)
+
+    def build():
+        built.append(1)
+        return [(RECIPE, toy())]
+
+    assert len(cache.load_or_build(RECIPE, build).graphs) == 6
+    assert built == [1]
+    assert cache.load(RECIPE) is not None
+
+
+def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    cache = Cache(tmp_path)
+    monkeypatch.setattr("outland.snapshots.save_file", full)
+    with pytest.raises(OutlandError, match="No space left"):
+        cache.store(RECIPE, toy())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutlandError, match="cannot write to the folder"):
+        Cache(tmp_path / "file" / "deep").load_or_build(RECIPE, lambda: [(RECIPE, toy())])
+
+
+def _build_in_turn(folder, log):
+    def build():
+        with open(log, "a") as stream:
+            stream.write("built\n")
+        return [(RECIPE, toy())]
+
+    assert len(Cache(folder).load_or_build(RECIPE, build).graphs) == 6
+
+
+def test_processes_that_want_the_same_entry_build_it_once(tmp_path):
+    log = tmp_path / "log"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_build_in_turn, args=(tmp_path / "c", log)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert log.read_text() == "built\n"
+
+
+def test_default_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "x"))
+    assert Cache().folder == tmp_path / "x"
+
+
+def test_motif_is_generated_only_once(cache, motif, monkeypatch):
+    def never(*args):
+        raise AssertionError("generated again")
+
+    monkeypatch.setattr("outland.datasets.motif.generate", never)
+    for kind in Motif.kinds:
+        assert len(Motif().load("base", kind, cache=cache).graphs) == 30000

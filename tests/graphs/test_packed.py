@@ -1,0 +1,75 @@
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from outland.errors import OutlandError
+from outland.graphs import PackedGraphs
+from tests.conftest import chemical_graphs, odd_graphs
+
+
+@pytest.mark.parametrize("make", [odd_graphs, chemical_graphs])
+def test_data_list_comes_back_as_it_went_in(make):
+    before = make()
+    after = PackedGraphs.from_data_list(before).to_data_list()
+    for old, new in zip(before, after, strict=True):
+        for name in ("x", "edge_index", "environment", "edge_attr"):
+            assert (old.get(name) is None) == (new.get(name) is None)
+            if old.get(name) is not None:
+                assert torch.equal(old[name], new[name])
+        assert torch.equal(old.y.nan_to_num(7), new.y.nan_to_num(7))
+
+
+def test_reverse_pairs_every_edge_with_its_other_direction():
+    packed = PackedGraphs.from_data_list(odd_graphs())
+    for graph, reverse in zip(
+        packed.to_data_list(), packed.reverse.long().split(packed.edge_counts.tolist()), strict=True
+    ):
+        assert torch.equal(reverse[reverse], torch.arange(len(reverse)))
+        source, target = graph.edge_index
+        paired = reverse != torch.arange(len(reverse))
+        assert torch.equal(source[reverse][paired], target[paired])
+        assert torch.equal(target[reverse][paired], source[paired])
+    # graph 3: 0-1 both ways, a self-loop, and 2->0 alone
+    assert packed.reverse.split(packed.edge_counts.tolist())[3].tolist() == [1, 0, 2, 3]
+
+
+def test_reverse_pairs_parallel_edges_in_order():
+    double = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 0, 1, 1, 0], [1, 1, 0, 0, 1]]), y=torch.tensor([0]))
+    assert PackedGraphs.from_data_list([double]).reverse.tolist() == [2, 3, 0, 1, 4]
+
+
+def test_select_is_the_same_as_choosing_from_the_list():
+    packed = PackedGraphs.from_data_list(chemical_graphs())
+    index = torch.tensor([4, 1, 1, 0])
+    chosen, listed = packed.select(index).to_data_list(), packed.to_data_list()
+    for graph, place in zip(chosen, index.tolist(), strict=True):
+        for name in ("x", "edge_index", "edge_attr", "environment"):
+            assert torch.equal(graph[name], listed[place][name])
+
+
+def test_tensors_and_back(motif):
+    part = motif.part("val")
+    again = PackedGraphs.from_tensors(part.tensors())
+    assert again.tensors().keys() == part.tensors().keys()
+    assert all(torch.equal(value, part.tensors()[name]) for name, value in again.tensors().items())
+    assert "extra.motif" in part.tensors()
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (Data(x=torch.ones(2, 1), y=torch.tensor([0])), "graph 1 has no edge_index"),
+        (Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [2]]), y=torch.tensor([0])), "graph 1 has an edge to"),
+        (Data(edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0])), "graph 1 has no x"),
+        (Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0, 1])), "2 labels"),
+    ],
+)
+def test_broken_graphs_are_named(broken, words):
+    fine = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0]))
+    with pytest.raises(OutlandError, match=words):
+        PackedGraphs.from_data_list([fine, broken])
+
+
+def test_no_graphs_at_all():
+    with pytest.raises(OutlandError, match="no graphs"):
+        PackedGraphs.from_data_list([])

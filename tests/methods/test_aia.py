@@ -1,0 +1,234 @@
+import dataclasses
+
+import pytest
+import torch
+
+from outland.errors import OutlandError
+from outland.graphs import Batches
+from outland.methods import Progress, build_method
+from outland.methods.aia import AIA, AIASettings
+from outland.methods.parts.random_masks import random_mask
+from outland.methods.parts.ratio import ratio_penalty
+from outland.nn import BackboneSettings, Mask
+from outland.training import TrainSettings
+from outland.training.stepper import Stepper
+from tests.conftest import whole
+from tests.methods.plain_aia import PlainAIA
+
+SMALL = BackboneSettings(width=8, layers=4, dropout=0.0)
+ALL = [AIA.paper(), AIA.released(), *(preset() for preset in AIA.presets.values())]
+
+
+def motif_batch(motif, size=6, layout="exact"):
+    batch = next(iter(Batches(motif.graphs, motif["train"][:size], size, layout=layout)))
+    return batch.replace(x=batch.x.double())
+
+
+@pytest.mark.parametrize("settings", [AIA.paper(), AIA.released()], ids=["paper", "released"])
+def test_twenty_steps_equal_the_hand_written_loop(motif, settings):
+    torch.manual_seed(3)
+    frame = TrainSettings(epochs=1, schedule="constant", weight_decay=1e-3)
+    method = AIA(motif.schema, SMALL, settings).double()
+    batch = motif_batch(motif)
+    # On Motif's constant feature some gradients are 0 but for rounding, and Adam would blow that up to full steps.
+    batch = batch.replace(x=torch.randn_like(batch.x))
+    plain = PlainAIA(method, batch, settings, settings.front_layers, SMALL.layers - settings.front_layers)
+    stepper = Stepper(method, frame)
+    before = {name: value.detach().clone() for name, value in method.named_parameters()}
+    for _ in range(20):
+        expected = plain.step(frame.weight_decay)
+        log = stepper.step(batch, Progress())
+        for phase, loss in expected.items():
+            ours = sum(value.item() for name, value in log.items() if name.startswith(f"{phase}."))
+            assert ours == pytest.approx(loss, abs=1e-5)
+    for name, value in method.named_parameters():
+        assert torch.allclose(value, plain.p[name], atol=1e-5), name
+        if "head" in name or "eps" in name:
+            assert not torch.allclose(value, before[name], atol=1e-3), f"{name} did not move"
+    for name, value in method.named_buffers():
+        if "running" in name:
+            assert torch.allclose(value, plain.running[name], atol=1e-5), name
+
+
+def test_presets_are_what_paper_and_code_say():
+    paper, released = AIA.paper(), AIA.released()
+    assert (paper.front_layers, paper.distance, paper.update) == (0, "squared", "simultaneous")
+    assert (paper.lr, paper.lr_augmenter, paper.gamma, paper.lambda_s) == (5e-3, 1e-3, 0.2, 0.5)
+    assert (paper.stable_weight, paper.adversarial_weight, paper.lambda_a_edge) == (1, 1, 1)
+    assert (released.front_layers, released.distance, released.update) == (2, "mean", "sequential")
+    assert (released.lr, released.lr_augmenter, released.adversarial_weight, released.lambda_a_edge) == (
+        1e-3,
+        5e-3,
+        0.5,
+        0.8,
+    )
+    assert AIA.paper(gamma=1.5).gamma == 1.5
+
+
+@pytest.mark.parametrize("settings", ALL)
+def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
+    torch.manual_seed(0)
+    method = build_method("aia", motif.schema, dataclasses.replace(SMALL, dropout=0.5), settings).double()
+    stepper = Stepper(method, TrainSettings())
+    batch = motif_batch(motif)
+    for mover in stepper.movers:
+        state = {name: value.clone() for name, value in method.state_dict().items()}
+        stepper._gradients(mover, batch, Progress())
+        own = {id(parameter) for parameter in mover.parameters}
+        for name, parameter in method.named_parameters():
+            if id(parameter) in own:
+                assert parameter.grad is not None, name
+                parameter.grad = None
+            else:
+                assert parameter.grad is None, name
+                assert not parameter.requires_grad
+        augmenting = mover.phase.name == "adversarial"
+        for name, value in method.state_dict().items():
+            if "running_mean" in name and name.startswith("augmenter") != augmenting:
+                assert torch.equal(value, state[name]), f"{name}: a side that stands still keeps its statistics"
+
+
+def test_phases_take_their_gradients_where_the_update_rule_says(motif):
+    """Simultaneous phases see the same parameters; in sequential order the second sees what the first moved."""
+    batch, second = motif_batch(motif), {}
+    for update in ("simultaneous", "sequential"):
+        torch.manual_seed(0)
+        method = AIA(motif.schema, SMALL, AIA.released(update=update)).double()
+        alone = AIA(motif.schema, SMALL, AIA.released(update=update)).double()
+        alone.load_state_dict(method.state_dict())
+        untouched = Stepper(alone, TrainSettings())
+        phases = {mover.phase.name: mover for mover in untouched.movers}
+        fresh = untouched._gradients(phases["adversarial"], batch, Progress())["adversarial"].item()
+        second[update] = (
+            Stepper(method, TrainSettings()).step(batch, Progress())["adversarial.adversarial"].item() - fresh
+        )
+    assert second["simultaneous"] == 0
+    assert abs(second["sequential"]) > 1e-6
+
+
+@pytest.mark.parametrize("layout", ["exact", "padded"])
+@pytest.mark.parametrize("settings", ALL)
+def test_losses_and_gradients_do_not_see_padding(any_set, settings, layout):
+    schema, graphs = any_set
+    results = []
+    for chosen in ("exact", layout):
+        torch.manual_seed(0)
+        method = AIA(schema, dataclasses.replace(SMALL, head="mlp"), settings).double()
+        batch = whole(graphs, chosen)
+        batch = batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
+        stepper = Stepper(method, TrainSettings())
+        found = []
+        for mover in stepper.movers:
+            if settings.adversary == "random" and layout == "padded":
+                continue  # its draws depend on the number of rows
+            terms = stepper._gradients(mover, batch, Progress())
+            found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+        results.append(found)
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("settings", ALL)
+def test_inference_and_masks(any_set, settings):
+    schema, graphs = any_set
+    torch.manual_seed(0)
+    method, batch = AIA(schema, SMALL, settings).eval(), whole(graphs)
+    assert method(batch).shape == (6, schema.task.outputs)
+    masks = method.masks(batch)
+    assert list(masks) == (["stable", "adversarial", "merged"] if settings.stable else ["adversarial"])
+    for mask in masks.values():
+        assert mask.node.shape == (batch.num_nodes,)
+        assert torch.equal(mask.edge, mask.edge[batch.reverse])
+        assert ((mask.node >= 0) & (mask.node <= 1)).all()
+    if settings.stable:
+        assert (masks["merged"].edge >= masks["stable"].edge - 1e-6).all()
+        whole_graph = method.classifier(batch, Mask.full(batch), method._states(batch))
+        assert not torch.allclose(method(batch), whole_graph)
+
+
+def test_without_stable_features_inference_uses_the_whole_graph(any_set):
+    schema, graphs = any_set
+    method, batch = AIA(schema, SMALL, AIA.released(stable=False)).eval(), whole(graphs)
+    assert torch.allclose(method(batch), method.classifier(batch, None, method._states(batch)))
+    assert method.parameter_counts().get("generator") is None
+
+
+def test_without_adversary_the_augmented_graph_is_the_graph(any_set):
+    schema, graphs = any_set
+    torch.manual_seed(0)
+    method, batch = AIA(schema, SMALL, AIA.released(adversary="none")).eval(), whole(graphs)
+    terms = method.stable_loss(batch, Progress())
+    plain = method.risk(method.classifier(batch, None, method._states(batch)), batch)
+    assert terms["augmented"].item() == pytest.approx(plain.item(), abs=1e-6)
+    assert [phase.name for phase in method.phases()] == ["stable"]
+
+
+def test_front_must_leave_a_layer_to_mask(motif):
+    with pytest.raises(OutlandError, match=r"front_layers \(4\) must be at least 0 and below"):
+        AIA(motif.schema, SMALL, AIA.released(front_layers=4))
+
+
+class TestRatio:
+    def batch(self, any_set):
+        return whole(any_set[1])
+
+    def test_value_by_hand(self, any_set):
+        batch = self.batch(any_set)
+        mask = Mask.full(batch, 0.3)
+        with_edges = (batch.edge_count > 0).float().mean().item()
+        hard = ratio_penalty(mask, batch, 0.5, 0.4).item()
+        assert hard == pytest.approx(0.2 + 0.5 + with_edges * (0.1 + 0.6), abs=1e-6)
+        none = ratio_penalty(mask, batch, 0.5, 0.4, "none").item()
+        assert none == pytest.approx(0.2 + with_edges * 0.1, abs=1e-6)
+
+    def test_hard_indicator_has_no_gradient_and_soft_has(self, any_set):
+        batch = self.batch(any_set)
+        gradients = {}
+        for indicator in ("none", "hard", "soft"):
+            node = torch.full((batch.num_nodes,), 0.45, requires_grad=True)
+            edge = torch.full((batch.num_edges,), 0.45)
+            ratio_penalty(Mask(node, edge), batch, 0.5, 0.5, indicator).backward()
+            gradients[indicator] = node.grad
+        assert torch.equal(gradients["none"], gradients["hard"])
+        assert not torch.allclose(gradients["none"], gradients["soft"])
+
+    def test_soft_indicator_prefers_uneven_masks(self, any_set):
+        """Half of the nodes at 1 and half at 0 costs nothing; all at one half costs more under `soft` alone."""
+        batch = whole(any_set[1].select(torch.tensor([2])))
+        uneven, even = torch.tensor([1.0, 1.0, 0.0, 0.0]), torch.tensor([0.62, 0.62, 0.62, 0.14])
+        no_edges = torch.zeros(0)
+        assert ratio_penalty(Mask(uneven, no_edges), batch, 0.5, 0.5, "soft").item() == pytest.approx(0, abs=1e-3)
+        assert ratio_penalty(Mask(even, no_edges), batch, 0.5, 0.5, "soft").item() > 0.15
+        assert ratio_penalty(Mask(even, no_edges), batch, 0.5, 0.5, "none").item() == pytest.approx(0, abs=1e-6)
+
+
+class TestRandomMask:
+    @pytest.mark.parametrize("layout", ["exact", "padded"])
+    def test_exact_quota_in_every_graph(self, motif, layout):
+        batch = motif_batch(motif, 40, layout)
+        mask = random_mask(batch, 0.2, torch.Generator().manual_seed(0), torch.float)
+        zeros = batch.sum_nodes(1 - mask.node)
+        assert torch.equal(zeros, (batch.node_count * 0.2 + 1e-6).floor())
+        dropped = batch.sum_edges(1 - mask.edge)
+        assert torch.equal(dropped, 2 * (batch.edge_count / 2 * 0.2 + 1e-6).floor())
+        assert torch.equal(mask.edge, mask.edge[batch.reverse])
+
+    def test_nothing_dropped_is_the_whole_graph(self, any_set):
+        batch = whole(any_set[1])
+        mask = random_mask(batch, 0.0, torch.Generator(), torch.float)
+        assert mask.node.eq(1).all()
+        assert mask.edge.eq(1).all()
+
+    def test_draws_come_from_the_generator_alone(self, motif):
+        batch = motif_batch(motif)
+        first = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
+        torch.rand(100)
+        again = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
+        other = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
+        assert torch.equal(first.edge, again.edge)
+        assert not torch.equal(first.edge, other.edge)
+
+
+def test_settings_are_all_documented():
+    for field in dataclasses.fields(AIASettings):
+        assert field.name in AIASettings.__doc__

@@ -1,0 +1,216 @@
+import dataclasses
+
+import pytest
+import torch
+
+from outland.errors import OutlandError
+from outland.graphs import PackedGraphs
+from outland.nn import CONVS, BackboneSettings, Encoder, GraphNet
+from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
+
+SETTINGS = BackboneSettings(width=8, heads=2, layers=3, dropout=0.0)
+OPTIONS = {
+    "plain": {},
+    "residual": {"residual": True},
+    "sum": {"jumping": "sum"},
+    "max": {"jumping": "max"},
+    "concat": {"jumping": "concat"},
+    "virtual": {"virtual_node": True},
+    "mlp": {"head": "mlp", "pool": "sum"},
+}
+
+
+def network(kind, schema, seed=0, **options) -> GraphNet:
+    torch.manual_seed(seed)
+    net = GraphNet(dataclasses.replace(SETTINGS, kind=kind, **options), schema).double()
+    for module in net.modules():  # running statistics and ε away from their trivial start
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return net
+
+
+def doubled(batch):
+    return batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
+
+
+def without_edges(graphs):
+    bare = [graph.clone() for graph in graphs]
+    for graph in bare:
+        graph.edge_index = graph.edge_index[:, :0]
+        if graph.edge_attr is not None:
+            graph.edge_attr = graph.edge_attr[:0]
+    return bare
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("schema", "make"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
+@pytest.mark.parametrize("kind", CONVS)
+def test_weight_zero_is_the_graph_without_its_edges(kind, schema, make, training):
+    net = network(kind, schema, virtual_node=True).train(training)
+    batch = doubled(whole(PackedGraphs.from_data_list(make())))
+    bare = doubled(whole(PackedGraphs.from_data_list(without_edges(make()))))
+    silenced = net.encoder(batch, edge_weight=torch.zeros(batch.num_edges, dtype=torch.double))
+    assert torch.allclose(silenced, net.encoder(bare), atol=1e-12)
+    assert not torch.allclose(net.encoder(batch), net.encoder(bare), atol=1e-3)
+
+
+@pytest.mark.parametrize(("schema", "make"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
+@pytest.mark.parametrize("kind", CONVS)
+def test_weight_zero_on_one_edge_is_the_graph_without_that_edge(kind, schema, make):
+    net = network(kind, schema).eval()
+    graphs = make()
+    batch = doubled(whole(PackedGraphs.from_data_list(graphs[:1])))
+    weight = torch.ones(batch.num_edges, dtype=torch.double)
+    weight[2] = 0
+    kept = [0, 1, *range(3, batch.num_edges)]
+    graphs[0].edge_index = graphs[0].edge_index[:, kept]
+    if graphs[0].edge_attr is not None:
+        graphs[0].edge_attr = graphs[0].edge_attr[kept]
+    thinner = doubled(whole(PackedGraphs.from_data_list(graphs[:1])))
+    assert torch.allclose(net.encoder(batch, edge_weight=weight), net.encoder(thinner), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_weight_one_changes_nothing_and_weights_have_gradients(kind, any_set):
+    schema, graphs = any_set
+    net, batch = network(kind, schema).eval(), doubled(whole(graphs))
+    node = torch.ones(batch.num_nodes, dtype=torch.double, requires_grad=True)
+    edge = torch.ones(batch.num_edges, dtype=torch.double, requires_grad=True)
+    weighted = net.encoder(batch, node, edge)
+    assert torch.allclose(weighted, net.encoder(batch), atol=1e-12)
+    weighted.square().sum().backward()
+    assert (node.grad != 0).all()
+    assert (edge.grad != 0).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_node_weight_multiplies_the_input(kind):
+    net = network(kind, REAL).eval()
+    batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
+    weight = torch.rand(batch.num_nodes, dtype=torch.double)
+    expected = net.encoder(batch, states=net.encoder.embed(batch) * weight[:, None])
+    assert torch.allclose(net.encoder(batch, weight), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("kind", CONVS)
+def test_padding_changes_neither_logits_nor_gradients_nor_statistics(kind, option, any_set):
+    schema, graphs = any_set
+    results = {}
+    for layout in ("exact", "padded"):
+        net = network(kind, schema, **OPTIONS[option]).train()
+        batch = doubled(whole(graphs, layout))
+        torch.manual_seed(1)
+        node, edge = torch.rand(500, dtype=torch.double), torch.rand(500, dtype=torch.double)
+        from outland.nn import Mask
+
+        logits = net(batch, Mask(node[: batch.num_nodes], edge[: batch.num_edges]))[: len(graphs)]
+        loss = (logits * torch.linspace(-1, 1, logits.numel(), dtype=torch.double).reshape_as(logits)).sum()
+        gradients = torch.autograd.grad(loss, list(net.parameters()), allow_unused=True)
+        results[layout] = [logits, *[g for g in gradients if g is not None], *net.buffers()]
+    for exact, padded in zip(results["exact"], results["padded"], strict=True):
+        assert torch.allclose(exact.double(), padded.double(), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_a_graph_without_edges_changes_no_other_logits(kind, any_set):
+    schema, graphs = any_set
+    net = network(kind, schema, virtual_node=True).eval()
+    full = net(doubled(whole(graphs)))
+    rest = net(doubled(whole(graphs.select(torch.tensor([0, 3, 4, 5])))))
+    assert torch.allclose(full[[0, 3, 4, 5]], rest, atol=1e-12)
+    assert full.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_renaming_nodes_changes_nothing(kind):
+    net = network(kind, REAL).eval()
+    graph = odd_graphs()[4]
+    order = torch.randperm(6)
+    renamed = graph.clone()
+    renamed.x = graph.x[order]
+    renamed.edge_index = order.argsort()[graph.edge_index]
+    both = net(doubled(whole(PackedGraphs.from_data_list([graph, renamed]))))
+    assert torch.allclose(both[0], both[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_one_graph_of_one_node_trains(kind, any_set):
+    schema, graphs = any_set
+    net = network(kind, schema, head="mlp", virtual_node=True).train()
+    logits = net(doubled(whole(graphs.select(torch.tensor([1])))))
+    assert logits.shape == (1, schema.task.outputs)
+    assert logits.isfinite().all()
+    logits.sum().backward()
+
+
+def test_virtual_node_hears_only_what_the_mask_lets_through():
+    """With node 0 masked and no edges, nothing of its features may reach the others."""
+    net = network("gin", REAL, virtual_node=True).eval()
+    graphs = PackedGraphs.from_data_list(without_edges(odd_graphs()[4:5]))
+    batch = doubled(whole(graphs))
+    weight = torch.ones(batch.num_nodes, dtype=torch.double)
+    weight[0] = 0
+    before = net.encoder(batch, weight)
+    changed = batch.replace(x=batch.x.clone().index_fill_(0, torch.tensor([0]), 9.0))
+    assert torch.allclose(before, net.encoder(changed, weight), atol=1e-12)
+    assert not torch.allclose(net.encoder(batch)[1:], net.encoder(changed)[1:], atol=1e-6)
+
+
+def test_gin_layer_by_hand():
+    encoder = Encoder(BackboneSettings(width=4, layers=1, dropout=0.0), REAL.node).double().eval()
+    batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[4:5])))
+    weight = torch.rand(batch.num_edges, dtype=torch.double)
+    conv, norm = encoder.convs[0], encoder.norms[0]
+    adjacency = torch.zeros(6, 6, dtype=torch.double)
+    adjacency[batch.edge_index[0], batch.edge_index[1]] = weight
+    total = 1.0 * batch.x + adjacency.T @ batch.x.relu()
+    expected = norm(conv.contract(conv.norm(conv.expand(total)).relu()))
+    assert torch.allclose(encoder(batch, edge_weight=weight), expected, atol=1e-12)
+
+
+def test_gcn_layer_by_hand():
+    encoder = Encoder(BackboneSettings(kind="gcn", width=4, layers=1, dropout=0.0), REAL.node).double().eval()
+    batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[4:5])))
+    weight = torch.rand(batch.num_edges, dtype=torch.double)
+    adjacency = torch.eye(6, dtype=torch.double)
+    adjacency[batch.edge_index[0], batch.edge_index[1]] = weight
+    scale = adjacency.sum(0).rsqrt()
+    expected = encoder.norms[0](encoder.convs[0].linear((scale[:, None] * adjacency * scale).T @ batch.x))
+    assert torch.allclose(encoder(batch, edge_weight=weight), expected, atol=1e-12)
+
+
+def test_gat_layer_equals_pyg_without_weights():
+    from torch_geometric.nn import GATConv
+
+    encoder = Encoder(BackboneSettings(kind="gat", width=8, heads=2, layers=1, dropout=0.0), REAL.node).double().eval()
+    ours = encoder.convs[0]
+    theirs = GATConv(3, 4, heads=2).double()
+    theirs.lin.weight.data = ours.linear.weight.data
+    theirs.att_src.data, theirs.att_dst.data = ours.source.data[None], ours.target.data[None]
+    batch = doubled(whole(PackedGraphs.from_data_list([odd_graphs()[i] for i in (0, 1, 2, 4, 5)])))
+    expected = encoder.norms[0](theirs(batch.x, batch.edge_index))
+    assert torch.allclose(encoder(batch), expected, atol=1e-12)
+
+
+def test_gat_survives_an_absent_edge_with_a_huge_score():
+    encoder = Encoder(BackboneSettings(kind="gat", width=4, heads=1, layers=1, dropout=0.0), REAL.node).eval()
+    with torch.no_grad():
+        encoder.convs[0].source.fill_(1000)
+        encoder.convs[0].linear.weight.abs_()
+    batch = whole(PackedGraphs.from_data_list(odd_graphs()[4:5]))
+    batch = batch.replace(x=batch.x.abs() * torch.tensor([0.0, 1, 2, 3, 4, 5])[:, None])
+    assert encoder(batch, edge_weight=torch.zeros(batch.num_edges)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kind": "gat", "width": 10, "heads": 4}, "must be a multiple of backbone.heads"),
+        ({"layers": 0}, "at least one layer"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, words):
+    with pytest.raises(OutlandError, match=words):
+        Encoder(BackboneSettings(**settings), REAL.node)

@@ -1,0 +1,47 @@
+import doctest
+
+import pytest
+
+import outland.errors
+import outland.graphs.batches
+import outland.settings
+from outland.errors import OutlandError
+from outland.methods.aia import AIASettings
+from outland.settings import change, fit
+from outland.training import DataSettings, TrainSettings
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [({"gamma": "1e-3"}, 1e-3), ({"gamma": 2}, 2.0), ({"stable": "no"}, False), ({"front_layers": "1"}, 1)],
+)
+def test_text_becomes_the_right_type(words, value):
+    (name,) = words
+    changed = getattr(change(AIASettings(), words, "method"), name)
+    assert changed == value
+    assert type(changed) is type(value)
+
+
+def test_optional_values():
+    assert change(DataSettings(), {"limit": "12"}, "data").limit == 12
+    assert change(DataSettings(limit=3), {"limit": "none"}, "data").limit is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("x", int), ("1.5", int), ("nan", float), ("maybe", bool), (True, int), ("inf", int)]
+)
+def test_misfits_are_refused(value, kind):
+    with pytest.raises(OutlandError, match=r"train.thing takes"):
+        fit(value, kind, "train.thing")
+
+
+def test_choices():
+    with pytest.raises(OutlandError, match="Did you mean 'cosine'"):
+        change(TrainSettings(), {"schedule": "cosin"}, "train")
+
+
+@pytest.mark.parametrize("module", [outland.errors, outland.settings, outland.graphs.batches])
+def test_examples_in_the_doc_strings(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
