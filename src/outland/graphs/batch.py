@@ -94,7 +94,22 @@ class GraphBatch:
         """Give each node its graph's row: `[B, ...]` to `[N, ...]`; padding nodes get 0."""
         if self.graph_mask is not None:
             values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-        return values[self.node_graph]
+        return values.index_select(0, self.node_graph)
+
+    # Gathers go by `index_select`: the gradient of plain indexing is summed by atomics on a CPU with several threads,
+    # in an order that changes from run to run.
+
+    def at_source(self, values: Tensor) -> Tensor:
+        """Give each edge its source node's row: `[N, ...]` to `[E, ...]`."""
+        return values.index_select(0, self.edge_index[0])
+
+    def at_target(self, values: Tensor) -> Tensor:
+        """Give each edge its target node's row: `[N, ...]` to `[E, ...]`."""
+        return values.index_select(0, self.edge_index[1])
+
+    def reversed(self, values: Tensor) -> Tensor:
+        """Give each edge its other direction's row."""
+        return values.index_select(0, self.reverse)
 
     def collect(self, messages: Tensor) -> Tensor:
         """Sum edge rows at their target node: `[E, ...]` to `[N, ...]`."""

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from filelock import FileLock
 
 from outland.files import canonical_json, digest, writable_folder
@@ -27,8 +26,7 @@ class Cache:
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        default = os.environ.get("OUTLAND_CACHE") or platformdirs.user_cache_dir("outland")
-        self.folder = Path(folder or default)
+        self.folder = Path(folder or os.environ.get("OUTLAND_CACHE") or _user_folder())
 
     def path(self, recipe: Mapping[str, Any]) -> Path:
         """The folder of the entry made by `recipe`."""
@@ -91,3 +89,9 @@ class Cache:
         except DamagedSnapshot as problem:
             console().print(f"[yellow]The cache entry {problem}; preparing it again[/]")
             return None
+
+
+def _user_folder() -> str:
+    import platformdirs  # only where no folder is named
+
+    return platformdirs.user_cache_dir("outland")

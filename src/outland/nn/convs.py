@@ -64,9 +64,8 @@ class GIN(Conv):
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
-        batch, source = wiring.batch, wiring.batch.edge_index[0]
-        edges = wiring.edge_state
-        messages = x.relu()[source] if edges is None else (x[source] + edges).relu()
+        batch, edges = wiring.batch, wiring.edge_state
+        messages = batch.at_source(x.relu()) if edges is None else (batch.at_source(x) + edges).relu()
         total = (1 + self.eps) * x + batch.collect(wiring.weighted(messages))
         hidden: Tensor = self.norm(self.expand(total), batch.node_mask).relu()
         out: Tensor = self.contract(hidden)
@@ -80,11 +79,12 @@ def propagate(x: Tensor, wiring: Wiring) -> Tensor:
               \quad d_i = 1 + \sum_{j \to i} w_{ji}
     """
     batch = wiring.batch
-    source, target = batch.edge_index
     degree = 1 + batch.collect(wiring.weighted(x.new_ones(batch.num_edges)))
     scale = degree.rsqrt()
-    messages = x[source] if wiring.edge_state is None else x[source] + wiring.edge_state
-    messages = wiring.weighted(messages * (scale[source] * scale[target])[:, None])
+    messages = batch.at_source(x)
+    if wiring.edge_state is not None:
+        messages = messages + wiring.edge_state
+    messages = wiring.weighted(messages * (batch.at_source(scale) * batch.at_target(scale))[:, None])
     return batch.collect(messages) + x / degree[:, None]
 
 
@@ -146,20 +146,19 @@ class GAT(Conv):
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch = wiring.batch
-        source, target = batch.edge_index
         own = self.linear(x).unflatten(1, (self.heads, -1))
-        values = own[source]
+        values = batch.at_source(own)
         if wiring.edge_state is not None:
             values = values + wiring.edge_state.unflatten(1, (self.heads, -1))
         at_target = (own * self.target).sum(-1)
-        score = nn.functional.leaky_relu((values * self.source).sum(-1) + at_target[target], 0.2)
+        score = nn.functional.leaky_relu((values * self.source).sum(-1) + batch.at_target(at_target), 0.2)
         self_score = nn.functional.leaky_relu((own * self.source).sum(-1) + at_target, 0.2)
         # The largest score at each node is subtracted before exp; it cancels in the ratio. Absent edges have none.
-        index, heard = target[:, None].expand_as(score), score.detach()
+        index, heard = batch.edge_index[1, :, None].expand_as(score), score.detach()
         if wiring.edge_weight is not None:
             heard = heard.masked_fill(wiring.edge_weight.detach()[:, None] == 0, -torch.inf)
         top = self_score.detach().scatter_reduce(0, index, heard, "amax")
-        strength = wiring.weighted((score - top[target]).clamp(max=0).exp())
+        strength = wiring.weighted((score - batch.at_target(top)).clamp(max=0).exp())
         self_strength = (self_score - top).exp()
         total = self_strength + batch.collect(strength)
         mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]

@@ -23,7 +23,7 @@ class Mask:
 
     def symmetric(self, batch: GraphBatch) -> "Mask":
         """Both directions of an undirected edge share the mean of their weights."""
-        return Mask(self.node, (self.edge + self.edge[batch.reverse]) / 2)
+        return Mask(self.node, (self.edge + batch.reversed(self.edge)) / 2)
 
     def merge(self, other: "Mask") -> "Mask":
         r"""Shelter what this mask keeps and leave the rest to `other`: :math:`(1-M)\odot M' + M`."""
@@ -59,7 +59,6 @@ class Masker(nn.Module):
     def forward(self, batch: GraphBatch) -> Mask:
         """The mask of every graph in the batch."""
         z = self.encoder(batch)
-        source, target = batch.edge_index
         ends = z @ self.edge_head.weight.reshape(2, -1).T
-        edge = ends[source, 0] + ends[target, 1] + self.edge_head.bias
+        edge = batch.at_source(ends[:, 0]) + batch.at_target(ends[:, 1]) + self.edge_head.bias
         return Mask(self.node_head(z).squeeze(1).sigmoid(), edge.sigmoid())
