@@ -1,5 +1,6 @@
 """Data that many tests share. Motif is generated once for all test processes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from torch_geometric.data import Data
 from outland.datasets import find_dataset
 from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
 
-torch.set_num_threads(1)
+if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started another process
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -167,34 +167,3 @@ def test_one_step_lowers_the_loss(motif, name):
         second = stepper._gradients(stepper.movers[0], batch, Progress())
         lowered += sum(second.values()) < sum(first.values())
     assert lowered >= 19
-
-
-@pytest.mark.parametrize("name", ["erm", "aia"])
-@pytest.mark.parametrize("kind", ["gin", "gcn", "gcnii", "gat"])
-def test_two_threads_give_the_same_weights_every_time(motif, name, kind):
-    """On edges in no order, so that two threads do add to the same nodes."""
-    from torch_geometric.data import Data
-
-    from outland.graphs import PackedGraphs
-    from outland.methods import Progress
-    from outland.training.stepper import Stepper
-    from tests.conftest import whole
-
-    random = torch.Generator().manual_seed(0)
-    edges = torch.randint(0, 300, (2, 6000), generator=random)
-    graph = Data(x=torch.randn(300, 1, generator=random), edge_index=edges, y=torch.tensor([1]))
-    batch = whole(PackedGraphs.from_data_list([graph, graph]))
-
-    def weights():
-        torch.manual_seed(0)
-        settings = BackboneSettings(kind=kind, width=64)
-        stepper = Stepper(build_method(name, motif.schema, settings, method_settings(name, {})), TrainSettings())
-        for _ in range(2):
-            stepper.step(batch, Progress())
-        return tuple(float(parameter.double().sum()) for parameter in stepper.everyone)
-
-    torch.set_num_threads(2)
-    try:
-        assert len({weights() for _ in range(6)}) == 1
-    finally:
-        torch.set_num_threads(1)
