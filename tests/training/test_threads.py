@@ -21,7 +21,10 @@ def test_two_threads_give_the_same_weights_every_time():
 
 
 def distinct_results(name: str, kind: str) -> int:
-    """How many different models eight trainings give, on one graph with edges in no order: both threads add to the same nodes."""
+    """How many different models eight trainings give, on one graph whose edges are in no order.
+
+    Both threads then add to the same nodes.
+    """
     from tests.conftest import whole
 
     random = torch.Generator().manual_seed(0)
