@@ -47,6 +47,13 @@ def test_select_is_the_same_as_choosing_from_the_list():
             assert torch.equal(graph[name], listed[place][name])
 
 
+def test_concatenated_parts_are_the_whole():
+    packed = PackedGraphs.from_data_list(chemical_graphs())
+    joined = PackedGraphs.concatenate([packed.select(torch.arange(2)), packed.select(torch.arange(2, 6))])
+    for name, value in packed.tensors().items():
+        assert torch.equal(joined.tensors()[name].nan_to_num(9), value.nan_to_num(9))
+
+
 def test_tensors_and_back(motif):
     part = motif.part("val")
     again = PackedGraphs.from_tensors(part.tensors())

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from outland.datasets.sources import DataFolder
 from outland.errors import unknown
 from outland.graphs import Cache, PackedGraphs, Splits
 
@@ -27,8 +28,10 @@ class Dataset:
     recommended: ClassVar[Mapping[str, Any]] = {}
     fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
-    def load(self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None) -> Splits:
-        """The splits under one shift, from the cache or made anew."""
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The splits under one shift, from the cache or made anew from the raw files in `data`."""
         raise NotImplementedError
 
     def check(self, domain: str, kind: str) -> None:

@@ -20,8 +20,9 @@ import torch
 from outland.datasets.base import Dataset
 from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
+from outland.datasets.sources import DataFolder
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
-from outland.graphs.packed import reverse_edges
+from outland.graphs.packed import reverse_edges, smallest
 from outland.progress import track
 
 _COVARIATE_WIDTHS = (6, 10, 15, 30, 70)
@@ -42,10 +43,12 @@ class Motif(Dataset):
     fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = PUBLISHED
     schema: ClassVar[Schema] = Schema(Features(1), Task("multiclass", 3, "accuracy"), environments=3)
 
-    def load(self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None) -> Splits:
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
         """The splits of one domain and kind of shift; another seed gives other graphs of the same law."""
         self.check(domain, kind)
-        recipes = {k: {"name": f"motif-{domain}-{k}", "seed": seed, "recipe": 1} for k in self.kinds}
+        recipes = {k: {"name": f"motif-{domain}-{k}", "seed": seed, "recipe": 2} for k in self.kinds}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
             for k, splits in generate(domain, seed):
@@ -233,11 +236,11 @@ def _pack(draft: _Draft) -> PackedGraphs:
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(node_counts)
     return PackedGraphs(
         x=torch.ones(int(node_counts.sum()), 1),
-        edge_index=edge_index,
+        edge_index=smallest(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(label.copy()),
-        reverse=reverse_edges(edge_index, node_counts, edge_counts),
+        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
         environment=torch.from_numpy(environment.copy()),
         node_truth=torch.arange(len(first)) - first >= in_base.repeat_interleave(node_counts),
         edge_truth=(edge_index >= in_base.repeat_interleave(edge_counts)).all(0),

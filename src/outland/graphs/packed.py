@@ -18,7 +18,8 @@ class PackedGraphs:
     """Every graph of a set, one after another.
 
     The counts stay on the host wherever the rest lives, so that the shape of a batch is known without asking
-    the device. Edges name the nodes of their own graph, counted from 0; an undirected edge stands twice.
+    the device. Edges name the nodes of their own graph, counted from 0, in the smallest type of whole number that
+    holds them; an undirected edge stands twice.
 
     Shapes: `G` graphs, `N` nodes and `E` directed edges in all.
 
@@ -123,7 +124,7 @@ class PackedGraphs:
                 raise OutlandError(f"graph {position} has an edge to a node it does not have")
         node_counts = torch.tensor([len(graph.x) for graph in graphs])
         edge_counts = torch.tensor([graph.edge_index.shape[1] for graph in graphs])
-        edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1).to(torch.int32)
+        edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
         optional: dict[str, Any] = {
             name: _joined(graphs, name) for name in ("edge_attr", "environment", "node_truth", "edge_truth")
         }
@@ -131,12 +132,20 @@ class PackedGraphs:
             optional["environment"] = optional["environment"].reshape(len(graphs)).long()
         return cls(
             x=torch.cat([_column(graph.x) for graph in graphs]),
-            edge_index=edge_index,
+            edge_index=smallest(edge_index),
             node_counts=node_counts,
             edge_counts=edge_counts,
             y=_labels(graphs),
-            reverse=reverse_edges(edge_index, node_counts, edge_counts),
+            reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
             **optional,
+        )
+
+    @classmethod
+    def concatenate(cls, sets: Sequence["PackedGraphs"]) -> "PackedGraphs":
+        """Several sets as one, in order; they have the same fields."""
+        named = [graphs.tensors() for graphs in sets]
+        return cls.from_tensors(
+            {name: torch.cat([one[name] for one in named], -1 if name == "edge_index" else 0) for name in named[0]}
         )
 
     def to_data_list(self) -> list["Data"]:
@@ -176,7 +185,7 @@ def reverse_edges(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) 
     forward, backward = source * total + target, target * total + source
     keys, order = forward.sort(stable=True)
     if not len(keys):
-        return torch.zeros(0, dtype=torch.int32)
+        return torch.zeros(0, dtype=torch.long)
     copy = torch.empty_like(order)
     copy[order] = torch.arange(len(keys)) - torch.searchsorted(keys, keys)
     place = torch.searchsorted(keys, backward) + copy
@@ -185,7 +194,13 @@ def reverse_edges(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) 
     found = (place < len(keys)) & (keys[inside] == backward)
     partner = torch.where(found, order[inside], own)
     starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
-    return (partner - starts).to(torch.int32)
+    return partner - starts
+
+
+def smallest(places: Tensor) -> Tensor:
+    """The same whole numbers, from 0 up, in the smallest type that holds them: sets of graphs are mostly edges."""
+    top = int(places.max()) if places.numel() else 0
+    return places.to(torch.uint8 if top < 2**8 else torch.int16 if top < 2**15 else torch.int32)
 
 
 def _column(values: Tensor) -> Tensor:
