@@ -7,11 +7,23 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from outland.datasets import find_dataset
+from outland.datasets import DataFolder, find_dataset
 from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
 
 if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started another process
     torch.set_num_threads(1)
+
+
+SAMPLES = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def data() -> DataFolder:
+    """The full raw files: `OUTLAND_DATA`, or `shared/data` beside the repository."""
+    folder = Path(os.environ.get("OUTLAND_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.exists():
+        pytest.skip("the full datasets are not here: set OUTLAND_DATA to the folder that holds them")
+    return DataFolder(folder)
 
 
 @pytest.fixture(scope="session")

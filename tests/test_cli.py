@@ -80,6 +80,15 @@ def test_help_needs_no_heavy_import():
     assert done.stdout.strip() == "[]"
 
 
+def test_help_answers_at_once(outland):
+    """The promise is half a second; the test leaves room for a busy machine."""
+    import time
+
+    started = time.perf_counter()
+    assert outland("--help").returncode == 0
+    assert time.perf_counter() - started < 3
+
+
 def test_version(outland):
     from outland import __version__
 

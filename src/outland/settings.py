@@ -25,6 +25,18 @@ def change(settings: T, values: Mapping[str, Any], where: str) -> T:
     return changed
 
 
+def check_ranges(settings: Any, where: str, **ranges: tuple[float | None, float | None]) -> None:
+    """Refuse numbers outside `name=(least, most)`, either of which may be None; None values pass."""
+    for name, (least, most) in ranges.items():
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        low, high = least is not None and value < least, most is not None and value > most
+        if low or high or not math.isfinite(value):
+            law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+            raise OutlandError(f"{where}.{name} must be {law}, not {value:g}")
+
+
 def fit(value: Any, kind: Any, where: str) -> Any:
     """Turn `value`, perhaps text from the command line, into `kind`."""
     if get_origin(kind) is Literal:

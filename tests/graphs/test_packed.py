@@ -67,6 +67,11 @@ def test_tensors_and_back(motif):
     [
         (Data(x=torch.ones(2, 1), y=torch.tensor([0])), "graph 1 has no edge_index"),
         (Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [2]]), y=torch.tensor([0])), "graph 1 has an edge to"),
+        (Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [-1]]), y=torch.tensor([0])), "graph 1 has an edge to"),
+        (
+            Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0])),
+            "graph 1 has 3 node features",
+        ),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0])), "graph 1 has no x"),
         (Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0, 1])), "2 labels"),
     ],
@@ -75,6 +80,11 @@ def test_broken_graphs_are_named(broken, words):
     fine = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0]))
     with pytest.raises(OutlandError, match=words):
         PackedGraphs.from_data_list([fine, broken])
+
+
+def test_double_precision_becomes_single():
+    graph = Data(x=torch.ones(2, 1).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0]))
+    assert PackedGraphs.from_data_list([graph]).x.dtype == torch.float
 
 
 def test_no_graphs_at_all():

@@ -55,6 +55,34 @@ def test_empty_part_is_named(part):
         splits(REAL, odd_graphs(), **{part: []}).check()
 
 
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [({"test": [4, 9]}, "part 'test' names a graph beyond the 6"), ({"val": [-1]}, "part 'val' names")],
+)
+def test_part_beyond_the_set(parts, words):
+    with pytest.raises(OutlandError, match=words):
+        splits(REAL, odd_graphs(), **parts).check()
+
+
+def test_environment_beyond_the_schema():
+    graphs = odd_graphs()
+    graphs[1].environment[0] = 2
+    with pytest.raises(OutlandError, match="training graph 1 has the environment 2; the schema has 2"):
+        splits(REAL, graphs).check()
+
+
+def test_graph_without_nodes_and_classes_that_are_no_whole_numbers():
+    graphs = odd_graphs()
+    graphs[2].x = graphs[2].x[:0]
+    with pytest.raises(OutlandError, match="graph 2 has no nodes"):
+        splits(REAL, graphs).check()
+    graphs = odd_graphs()
+    for graph in graphs:
+        graph.y = graph.y.float()
+    with pytest.raises(OutlandError, match="classes must be whole numbers"):
+        splits(REAL, graphs).check()
+
+
 def test_feature_width_must_match_the_schema():
     wide = dataclasses.replace(REAL, node=Features(4))
     with pytest.raises(OutlandError, match="nodes have 3 features, the schema says 4"):

@@ -45,10 +45,12 @@ class PlainAIA:
 
     def mask(self, name, train):
         z = self.gin(self.x, torch.ones_like(self.A), f"{name}.encoder", 2, train)
-        node = torch.sigmoid(self.linear(z, f"{name}.node_head"))
         pairs = torch.cat([z[:, None].expand(-1, len(z), -1), z[None].expand(len(z), -1, -1)], dim=2)
-        edge = torch.sigmoid(self.linear(pairs, f"{name}.edge_head")).squeeze(2)
-        return node, edge
+        node, edge = self.linear(z, f"{name}.node_head"), self.linear(pairs, f"{name}.edge_head")
+        if self.s.mask_head == "mlp":
+            node = self.linear(node.clamp(min=0), f"{name}.node_last")
+            edge = self.linear(edge.clamp(min=0), f"{name}.edge_last")
+        return torch.sigmoid(node), torch.sigmoid(edge).squeeze(2)
 
     def hidden(self, train):
         if not self.front_layers:

@@ -17,13 +17,14 @@ OPTIONS = {
     "concat": {"jumping": "concat"},
     "virtual": {"virtual_node": True},
     "mlp": {"head": "mlp", "pool": "sum"},
+    "no norm": {"batch_norm": False, "virtual_node": True},
 }
 
 
 def network(kind, schema, seed=0, **options) -> GraphNet:
     torch.manual_seed(seed)
     net = GraphNet(dataclasses.replace(SETTINGS, kind=kind, **options), schema).double()
-    for module in net.modules():  # running statistics and ε away from their trivial start
+    for module in net.modules():  # running statistics away from their trivial start
         if isinstance(module, torch.nn.BatchNorm1d):
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
@@ -204,11 +205,23 @@ def test_gat_survives_an_absent_edge_with_a_huge_score():
     assert encoder(batch, edge_weight=torch.zeros(batch.num_edges)).isfinite().all()
 
 
+def test_virtual_node_has_the_published_number_of_parameters():
+    """GOOD's five-layer CMNIST network has 2,001,310; its GIN keeps ε fixed, ours learns one a layer."""
+    from outland.graphs import Features, Schema, Task
+
+    schema = Schema(Features(3), Task("multiclass", 10, "accuracy"))
+    net = GraphNet(BackboneSettings(layers=5, virtual_node=True), schema)
+    assert sum(parameter.numel() for parameter in net.parameters()) - 5 == 2_001_310
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"kind": "gat", "width": 10, "heads": 4}, "must be a multiple of backbone.heads"),
-        ({"layers": 0}, "at least one layer"),
+        ({"layers": 0}, "backbone.layers must be at least 1, not 0"),
+        ({"dropout": 2.0}, "backbone.dropout must be from 0 to 0.99, not 2"),
+        ({"width": 0}, "backbone.width must be at least 1"),
+        ({"heads": 0}, "backbone.heads must be at least 1"),
     ],
 )
 def test_impossible_settings_are_refused(settings, words):

@@ -21,6 +21,11 @@ def test_edge_head_equals_the_linear_layer_on_joined_ends(any_set):
     joined = torch.cat([z[batch.edge_index[0]], z[batch.edge_index[1]]], dim=1)
     assert torch.allclose(mask.edge, masker.edge_head(joined).squeeze(1).sigmoid(), atol=1e-6)
     assert torch.allclose(mask.node, masker.node_head(z).squeeze(1).sigmoid(), atol=1e-6)
+    deep = Masker(BackboneSettings(width=8, layers=2), schema, "mlp").eval()
+    z = deep.encoder(batch)
+    joined = torch.cat([z[batch.edge_index[0]], z[batch.edge_index[1]]], dim=1)
+    expected = deep.edge_last(deep.edge_head(joined).relu()).squeeze(1).sigmoid()
+    assert torch.allclose(deep(batch).edge, expected, atol=1e-6)
 
 
 def test_symmetric_masks_agree_in_both_directions(any_set):

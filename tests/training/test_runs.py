@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.snapshots import read_snapshot
 from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.runs import RunFolder, find_device
 
@@ -56,9 +55,11 @@ def test_run_leaves_record_and_model(tmp_path, cache):
     assert record.parameters["total"] == sum(v for k, v in record.parameters.items() if k not in ("total", "inference"))
     assert record.environment["torch"] == torch.__version__
     assert not folder.checkpoints.newest()
-    method, splits = prepare(spec(), torch.device("cpu"), cache)
-    method.load_state_dict(read_snapshot(folder.path / "model").tensors)
-    from outland.training import evaluate
+    from outland.training import evaluate, load_model
+
+    method, loaded = load_model(folder.path)
+    assert loaded == spec()
+    _, splits = prepare(spec(), torch.device("cpu"), cache)
 
     assert evaluate(method, splits, 512)["test"]["accuracy"] == record.test()
 
@@ -117,6 +118,43 @@ def test_padded_run_equals_exact_run(tmp_path, cache):
     padded = run(spec(*still, "train.layout=padded", method="erm"), tmp_path, cache=cache)
     for one, other in zip(exact.curves, padded.curves, strict=True):
         assert one["loss"]["risk.risk"] == pytest.approx(other["loss"]["risk.risk"], abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["erm", "aia:paper", "aia:rdia"])
+def test_spec_from_json_is_the_spec(method):
+    assert RunSpec.from_json(json.loads(json.dumps(spec(method=method).to_json()))) == spec(method=method)
+
+
+def test_preset_is_told_and_does_not_make_another_run():
+    assert spec(method="aia:released").key == spec().key
+    assert "aia-released" in spec(method="aia:released").slug
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "train.epochs=0",
+        "train.checkpoint_every=0",
+        "train.weight_decay=-1",
+        "train.burn_in=3",
+        "data.limit=-1",
+        "data.seed=-1",
+        "method.lr=-1",
+        "method.gamma=inf",
+        "method.drop=3",
+        "method.lambda_s=1.5",
+    ],
+)
+def test_numbers_out_of_range_are_refused(word):
+    with pytest.raises(OutlandError, match=rf"{word.partition('=')[0]} must be"):
+        spec(word)
+
+
+def test_negative_seed_and_unknown_group():
+    with pytest.raises(OutlandError, match=r"run.seed must be at least 0"):
+        spec(seed=-1)
+    with pytest.raises(OutlandError, match="unknown group of settings 'metod'"):
+        RunSpec.make("motif", "erm", changes={"metod": {}})
 
 
 def test_unknown_device():

@@ -17,11 +17,11 @@ def test_two_threads_give_the_same_weights_every_time():
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "tests.training.test_threads"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2", *["1"] * 8]
+    assert done.stdout.split() == ["2", *["1"] * 5]
 
 
 def distinct_results(name: str, kind: str) -> int:
-    """How many different models eight trainings give, on one graph whose edges are in no order.
+    """How many different models four trainings give, on one graph whose edges are in no order.
 
     Both threads then add to the same nodes.
     """
@@ -35,17 +35,16 @@ def distinct_results(name: str, kind: str) -> int:
 
     def weights() -> tuple[float, ...]:
         torch.manual_seed(0)
-        method = build_method(name, schema, BackboneSettings(kind=kind, width=64), method_settings(name, {}))
+        method = build_method(name, schema, BackboneSettings(kind=kind, width=16, layers=3), method_settings(name, {}))
         stepper = Stepper(method, TrainSettings())
-        for _ in range(2):
-            stepper.step(batch, Progress())
+        stepper.step(batch, Progress())
         return tuple(float(parameter.detach().double().sum()) for parameter in stepper.everyone)
 
-    return len({weights() for _ in range(8)})
+    return len({weights() for _ in range(4)})
 
 
 if __name__ == "__main__":
     print(torch.get_num_threads())
-    for name in ("erm", "aia"):
-        for kind in CONVS:
-            print(distinct_results(name, kind))
+    for kind in CONVS:
+        print(distinct_results("erm", kind))
+    print(distinct_results("aia", "gin"))

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 import torch
 
+from outland.errors import OutlandError
 from outland.methods import METHODS, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
@@ -118,6 +119,58 @@ def test_nan_loss_stops_the_run_with_step_term_and_last_checkpoint(any_splits, t
     ):
         run.fit()
     assert [path.name for path in tmp_path.iterdir()] == ["epoch-00001"]
+
+
+def test_gradient_that_is_not_finite_is_never_saved(any_splits, tmp_path):
+    """The last loss of an epoch is fine and its gradient is not."""
+    run = trainer(any_splits, "erm", checkpoints=Checkpoints(tmp_path))
+    last = 2 * len(run.batches) - 1
+    honest = run.stepper.movers[0].phase
+
+    def poisoned(batch, progress):
+        terms = honest.loss(batch, progress)
+        if progress.step == last:
+            weight = next(run.method.parameters())
+            terms["risk"] = terms["risk"] + (weight.sum() * 0).sqrt()
+        return terms
+
+    run.stepper.movers[0].phase = dataclasses.replace(honest, loss=poisoned)
+    with pytest.raises(Diverged, match=rf"of classifier .* at step {last}; the last good checkpoint is .*epoch-00001"):
+        run.fit()
+    assert [path.name for path in tmp_path.iterdir()] == ["epoch-00001"]
+
+
+def test_selection_needs_its_part(any_splits):
+    with pytest.raises(
+        OutlandError, match=r"train.select=id_val needs the part 'id_val', and this data has only train, val"
+    ):
+        trainer(any_splits, "erm", select="id_val")
+
+
+def test_resume_on_another_device_starts_its_draws_afresh(any_splits, tmp_path, capsys):
+    run = trainer(any_splits, checkpoints=Checkpoints(tmp_path))
+    run.watcher = StopsAfter(1)
+    with pytest.raises(KeyboardInterrupt):
+        run.fit()
+    snapshot = run.checkpoints.latest()
+    snapshot.values["device"] = "cuda"
+    run.checkpoints.save(1, snapshot)
+    again = trainer(any_splits, checkpoints=Checkpoints(tmp_path))
+    assert again.resume() == 1
+    assert "a run begun on cuda" in " ".join(capsys.readouterr().err.split())
+    again.fit()
+    assert len(again.curves) == 3
+
+
+def test_a_phase_may_have_its_own_decay_and_schedule(any_splits):
+    run = trainer(any_splits, "aia")
+    phase = dataclasses.replace(run.stepper.movers[1].phase, weight_decay=0.5, schedule="constant")
+    mover = run.stepper._mover(phase)
+    assert mover.optimiser.param_groups[0]["weight_decay"] == 0.5
+    run.stepper.movers[1] = mover
+    run.stepper.start_epoch(2)
+    rates = [mover.optimiser.param_groups[0]["lr"] for mover in run.stepper.movers]
+    assert rates == pytest.approx([1e-3 * 0.25, 5e-3])
 
 
 def test_the_chosen_epoch_is_the_model_that_is_kept(any_splits):

@@ -34,6 +34,10 @@ class Dataset:
         """The splits under one shift, from the cache or made anew from the raw files in `data`."""
         raise NotImplementedError
 
+    def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str] | None:
+        """The SMILES of some of this set's graphs, for drawing; None where they are no molecules."""
+        return None
+
     def check(self, domain: str, kind: str) -> None:
         """Refuse a shift that this set does not have."""
         if domain not in self.domains:

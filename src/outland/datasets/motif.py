@@ -54,7 +54,7 @@ class Motif(Dataset):
             for k, splits in generate(domain, seed):
                 yield recipes[k], splits
 
-        return (cache or Cache()).load_or_build(recipes[kind], build)
+        return (cache or Cache()).load_or_build(recipes[kind], build, together=f"motif-{domain}-{seed}")
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Prepared graphs on disk: keyed by recipe, checksummed, written whole or not at all."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from outland.graphs.splits import Splits
 from outland.progress import console
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
-VERSION = 1  # of the layout on disk; a new one leaves old entries untouched and unused
+VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
 
 
 class Cache:
@@ -34,10 +35,10 @@ class Cache:
         return self.folder / f"{recipe['name']}-{key}"
 
     @contextmanager
-    def lock(self, recipe: Mapping[str, Any]) -> Iterator[None]:
-        """Hold the right to build an entry; a second process waits, then finds it built."""
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold the right to build; a second process waits, then finds what it wants built."""
         writable_folder(self.folder)
-        with FileLock(str(self.path(recipe)) + ".lock"):
+        with FileLock(self.folder / f"{name}.lock"):
             yield
 
     def load(self, recipe: Mapping[str, Any]) -> Splits | None:
@@ -51,37 +52,52 @@ class Cache:
             graphs=PackedGraphs.from_tensors(entry.group("graphs")),
             parts={name: parts[name] for name in entry.values["parts"]},
             schema=Schema.from_json(entry.values["schema"]),
-            source=entry.values["recipe"],
+            source=entry.values["source"],
         )
 
     def store(self, recipe: Mapping[str, Any], splits: Splits) -> None:
         """Write an entry, replacing what was there."""
         tensors = {f"graphs.{name}": value for name, value in splits.graphs.tensors().items()}
         tensors |= {f"parts.{name}": index for name, index in splits.parts.items()}
-        values = {"recipe": dict(recipe), "schema": splits.schema.to_json(), "parts": list(splits.parts)}
+        values = {
+            "recipe": dict(recipe),
+            "source": dict(splits.source),
+            "schema": splits.schema.to_json(),
+            "parts": list(splits.parts),
+        }
         write_snapshot(self.path(recipe), Snapshot(tensors, values))
 
     def load_or_build(
-        self, recipe: Mapping[str, Any], build: Callable[[], Iterable[tuple[Mapping[str, Any], Splits]]]
+        self,
+        recipe: Mapping[str, Any],
+        build: Callable[[], Iterable[tuple[Mapping[str, Any], Splits]]],
+        together: str | None = None,
     ) -> Splits:
         """Load the entry, or build it and whatever comes with it, once, whoever else wants it at the same time.
 
         Args:
             recipe: of the entry that is wanted.
             build: makes (recipe, splits) for this entry and any others that the same work yields.
+            together: a name that all entries of the same work share, so that only one process does it.
         """
         found = self._load_intact(recipe)
         if found is not None:
             return found
-        with self.lock(recipe):
+        with self.lock(together or self.path(recipe).name):
             found = self._load_intact(recipe)
             if found is not None:
                 return found
             for made_by, splits in build():
+                self._sweep(made_by)
                 self.store(made_by, splits)
-        built = self.load(recipe)
+            built = self.load(recipe)
         assert built is not None, "build() did not make the entry it was asked for"
         return built
+
+    def _sweep(self, recipe: Mapping[str, Any]) -> None:
+        """Remove what a killed process left half-written."""
+        for scratch in self.folder.glob(f".{self.path(recipe).name}.*"):
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _load_intact(self, recipe: Mapping[str, Any]) -> Splits | None:
         try:

@@ -120,8 +120,14 @@ class PackedGraphs:
             for name in ("x", "edge_index", "y"):
                 if getattr(graph, name, None) is None:
                     raise OutlandError(f"graph {position} has no {name}")
-            if graph.edge_index.numel() and int(graph.edge_index.max()) >= len(graph.x):
+            if graph.edge_index.numel() and not 0 <= int(graph.edge_index.min()) <= int(graph.edge_index.max()) < len(
+                graph.x
+            ):
                 raise OutlandError(f"graph {position} has an edge to a node it does not have")
+            if _column(graph.x).shape[1] != _column(graphs[0].x).shape[1]:
+                raise OutlandError(
+                    f"graph {position} has {_column(graph.x).shape[1]} node features, graph 0 has others"
+                )
         node_counts = torch.tensor([len(graph.x) for graph in graphs])
         edge_counts = torch.tensor([graph.edge_index.shape[1] for graph in graphs])
         edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
@@ -131,7 +137,7 @@ class PackedGraphs:
         if optional["environment"] is not None:
             optional["environment"] = optional["environment"].reshape(len(graphs)).long()
         return cls(
-            x=torch.cat([_column(graph.x) for graph in graphs]),
+            x=_single(torch.cat([_column(graph.x) for graph in graphs])),
             edge_index=smallest(edge_index),
             node_counts=node_counts,
             edge_counts=edge_counts,
@@ -201,6 +207,11 @@ def smallest(places: Tensor) -> Tensor:
     """The same whole numbers, from 0 up, in the smallest type that holds them: sets of graphs are mostly edges."""
     top = int(places.max()) if places.numel() else 0
     return places.to(torch.uint8 if top < 2**8 else torch.int16 if top < 2**15 else torch.int32)
+
+
+def _single(values: Tensor) -> Tensor:
+    """Real numbers in single precision, as the networks have them."""
+    return values.float() if values.is_floating_point() else values
 
 
 def _column(values: Tensor) -> Tensor:

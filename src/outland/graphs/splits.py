@@ -62,14 +62,36 @@ class Splits:
             if len(self.parts.get(name, ())) == 0:
                 raise OutlandError(f"the part '{name}' has no graphs")
         graphs = self.graphs
+        for name, index in self.parts.items():
+            if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(graphs):
+                raise OutlandError(f"the part '{name}' names a graph beyond the {len(graphs)} there are")
+        if (graphs.node_counts == 0).any():
+            raise OutlandError(f"graph {int((graphs.node_counts == 0).nonzero()[0])} has no nodes")
+        if (self.schema.edge is None) != (graphs.edge_attr is None):
+            raise OutlandError("the schema and the graphs disagree on whether edges have features")
         _check_features(graphs.x, graphs.node_counts, self.schema.node, "node")
         if self.schema.edge is not None and graphs.edge_attr is not None:
             _check_features(graphs.edge_attr, graphs.edge_counts, self.schema.edge, "edge")
         self._check_labels()
+        self._check_environments()
         return self
+
+    def _check_environments(self) -> None:
+        environment, train = self.graphs.environment, self.parts["train"]
+        if environment is None or self.schema.environments == 0:
+            return
+        bad = (environment[train] < 0) | (environment[train] >= self.schema.environments)
+        if bad.any():
+            graph = int(train[bad][0])
+            raise OutlandError(
+                f"training graph {graph} has the environment {int(environment[graph])}; "
+                f"the schema has {self.schema.environments}"
+            )
 
     def _check_labels(self) -> None:
         y, task = self.graphs.y, self.schema.task
+        if task.kind == "multiclass" and (y.is_floating_point() or y.dim() != 1):
+            raise OutlandError("classes must be whole numbers, one a graph")
         if task.kind == "multiclass":
             bad, law = (y < 0) | (y >= task.outputs), f"a class from 0 to {task.outputs - 1}"
         elif task.kind == "binary":

@@ -5,7 +5,7 @@ from typing import Any
 
 from outland.errors import unknown
 from outland.graphs import Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
+from outland.methods.base import Method, MethodSettings, Phase, Progress, Schedule, Terms
 from outland.nn import BackboneSettings, initialise
 from outland.settings import change
 
@@ -46,6 +46,7 @@ __all__ = [
     "MethodSettings",
     "Phase",
     "Progress",
+    "Schedule",
     "Terms",
     "build_method",
     "find_method",

@@ -13,6 +13,7 @@ from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.random_masks import random_mask
 from outland.methods.parts.ratio import Indicator, ratio_penalty
 from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker
+from outland.settings import check_ranges
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class AIASettings(MethodSettings):
         indicator: second term of the regulariser (see `ratio_penalty`).
         front_layers: layers that read the unmasked graph before the masks act; 0 masks A and X themselves.
         masker_layers: depth of augmenter and generator.
+        mask_head: their node and edge heads, `linear` or the paper's `mlp`.
         update: see `Method`; the paper takes both gradients at the same parameters and moves θ₁ first, the
             public code moves θ and θ₂, then θ₁ against what they have become.
         adversary: `learned`; `none`, whose mask keeps everything; `random`, which drops `drop` of it (RDIA).
@@ -49,10 +51,17 @@ class AIASettings(MethodSettings):
     indicator: Indicator = "hard"
     front_layers: int = 2
     masker_layers: int = 2
+    mask_head: Literal["linear", "mlp"] = "linear"
     update: Literal["sequential", "simultaneous"] = "sequential"
     adversary: Literal["learned", "none", "random"] = "learned"
     stable: bool = True
     drop: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, "method", lr_augmenter=(0, None), gamma=(0, None), front_layers=(0, None))
+        check_ranges(self, "method", lambda_s=(0, 1), lambda_a_node=(0, 1), lambda_a_edge=(0, 1), drop=(0, 1))
+        check_ranges(self, "method", stable_weight=(0, None), adversarial_weight=(0, None), masker_layers=(1, None))
 
 
 class AIA(Method):
@@ -99,13 +108,14 @@ class AIA(Method):
                 f"and below backbone.layers ({backbone.layers})"
             )
         self.update = chosen.update
-        front = replace(backbone, layers=chosen.front_layers)
         back = replace(backbone, layers=backbone.layers - chosen.front_layers)
         masker = replace(backbone, layers=chosen.masker_layers)
-        self.front = Encoder(front, schema.node, schema.edge) if chosen.front_layers else None
+        self.front: Encoder | None = None
+        if chosen.front_layers:
+            self.front = Encoder(replace(backbone, layers=chosen.front_layers), schema.node, schema.edge)
         self.classifier = GraphNet(back, schema, backbone.width if chosen.front_layers else None)
-        self.generator = Masker(masker, schema) if chosen.stable else None
-        self.augmenter = Masker(masker, schema) if chosen.adversary == "learned" else None
+        self.generator = Masker(masker, schema, chosen.mask_head) if chosen.stable else None
+        self.augmenter = Masker(masker, schema, chosen.mask_head) if chosen.adversary == "learned" else None
 
     def phases(self) -> list[Phase]:
         """The stable side moves, and the adversary if there is one."""
@@ -197,6 +207,7 @@ class AIA(Method):
             adversarial_weight=1.0,
             distance="squared",
             front_layers=0,
+            mask_head="mlp",
             update="simultaneous",
         )
         return replace(settings, **changes)

@@ -11,8 +11,10 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
 from outland.methods.parts.risk import mean_risk
 from outland.nn import BackboneSettings, Mask
+from outland.settings import check_ranges
 
 Terms = dict[str, Tensor]
+Schedule = Literal["cosine", "constant"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Phase:
             evaluation mode, so that their dropout is off and their batch norm statistics stay as they are.
         loss: named terms, whose sum is minimised.
         lr: learning rate.
+        weight_decay, schedule: the run's, unless the phase has its own.
         when: whether the phase runs in this step; by default in every one.
     """
 
@@ -41,6 +44,8 @@ class Phase:
     moves: tuple[nn.Module, ...]
     loss: Callable[[GraphBatch, Progress], Terms]
     lr: float
+    weight_decay: float | None = None
+    schedule: Schedule | None = None
     when: Callable[[Progress], bool] = field(default=lambda progress: True)
 
     def parameters(self) -> list[nn.Parameter]:
@@ -57,6 +62,9 @@ class MethodSettings:
     """
 
     lr: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "method", lr=(0, None))
 
 
 class Method(nn.Module):
@@ -125,4 +133,4 @@ class Method(nn.Module):
 
     def reseed(self, seed: int, device: torch.device) -> None:
         """Start the method's own random numbers afresh, on the device it works on."""
-        self.random = torch.Generator(device).manual_seed(seed)
+        self.random = torch.Generator(device).manual_seed(seed + 2**32)  # not the stream that dropout draws from

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import BatchNorm
+from outland.nn.norm import norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -59,7 +59,7 @@ class GIN(Conv):
         width = settings.width
         self.eps = nn.Parameter(torch.zeros(1))
         self.expand = nn.Linear(inputs, 2 * width)
-        self.norm = BatchNorm(2 * width)
+        self.norm = norm(2 * width, settings.batch_norm)
         self.contract = nn.Linear(2 * width, width)
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:

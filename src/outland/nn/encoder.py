@@ -7,7 +7,7 @@ from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Wiring
 from outland.nn.features import FeatureEncoder
-from outland.nn.norm import BatchNorm
+from outland.nn.norm import norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -37,12 +37,12 @@ class Encoder(nn.Module):
         widths = [inputs] + [width] * (settings.layers - 1)
         conv = CONVS[settings.kind]
         self.convs = nn.ModuleList(conv(w, settings, depth) for depth, w in enumerate(widths, 1))
-        self.norms = nn.ModuleList(BatchNorm(width) for _ in widths)
+        self.norms = nn.ModuleList(norm(width, settings.batch_norm) for _ in widths)
         self.dropout = nn.Dropout(settings.dropout)
         # GAT adds an edge's vector after its linear map, the others before.
         edge_widths = [width] * len(widths) if settings.kind == "gat" else widths
         self.edges = nn.ModuleList(FeatureEncoder(edges, w) for w in edge_widths) if edges else None
-        self.virtual = VirtualNode(width) if settings.virtual_node and settings.layers > 1 else None
+        self.virtual = VirtualNode(settings) if settings.virtual_node and settings.layers > 1 else None
         self.join = nn.Linear(width * settings.layers, width) if settings.jumping == "concat" else None
 
     def embed(self, batch: GraphBatch) -> Tensor:
@@ -71,10 +71,10 @@ class Encoder(nn.Module):
             x = x * node_weight[:, None]
         initial, kept = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
-        for place, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+        for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
             last = place == len(self.convs) - 1
             edge_state = self._edge_state(batch, place)
-            h = norm(conv(x, Wiring(batch, edge_weight, edge_state), initial), batch.node_mask)
+            h = normalise(conv(x, Wiring(batch, edge_weight, edge_state), initial), batch.node_mask)
             h = self.dropout(h if last else h.relu())
             if self.settings.residual and h.shape == x.shape:
                 h = h + x
@@ -107,14 +107,16 @@ class Encoder(nn.Module):
 class VirtualNode(nn.Module):
     """A node joined to every node of its graph (Gilmer et al., ICML 2017), one learned vector at the start.
 
-    It pools the nodes through their weight: a node that is masked out does not reach it.
+    It pools the nodes through their weight: a node that is masked out does not reach it. It acts between layers, so a
+    stack of one layer has no use for it.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, settings: BackboneSettings) -> None:
         super().__init__()
+        width = settings.width
         self.initial = nn.Parameter(torch.zeros(width))
-        self.expand, self.norm = nn.Linear(width, 2 * width), BatchNorm(2 * width)
-        self.contract = nn.Linear(2 * width, width)
+        self.expand, self.expand_norm = nn.Linear(width, 2 * width), norm(2 * width, settings.batch_norm)
+        self.contract, self.contract_norm = nn.Linear(2 * width, width), norm(width, settings.batch_norm)
 
     def start(self, batch: GraphBatch) -> Tensor:
         """The first memory of each graph `[B, width]`."""
@@ -124,5 +126,6 @@ class VirtualNode(nn.Module):
         """The next memory of each graph, from its nodes and the last one."""
         weighted = x if node_weight is None else x * node_weight[:, None]
         pooled = batch.sum_nodes(weighted) + memory
-        out: Tensor = self.contract(self.norm(self.expand(pooled), batch.graph_mask).relu())
+        hidden = self.expand_norm(self.expand(pooled), batch.graph_mask).relu()
+        out: Tensor = self.contract_norm(self.contract(hidden), batch.graph_mask).relu()
         return out

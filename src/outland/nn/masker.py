@@ -1,6 +1,7 @@
 """The mask network: which nodes and edges of a graph matter, as numbers between 0 and 1."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +17,6 @@ class Mask:
 
     node: Tensor
     edge: Tensor
-
-    def detach(self) -> "Mask":
-        """The same numbers, without a gradient."""
-        return Mask(self.node.detach(), self.edge.detach())
 
     def symmetric(self, batch: GraphBatch) -> "Mask":
         """Both directions of an undirected edge share the mean of their weights."""
@@ -42,23 +39,32 @@ class Masker(nn.Module):
     .. math:: Z = \mathrm{GNN}(g), \quad M^x_i = \sigma(a^\top z_i + b), \quad
               M^a_{ij} = \sigma(c^\top [z_i, z_j] + d)
 
-    The edge head splits into one number for the source and one for the target, so no tensor of edges × 2d is made.
+    An edge head's first layer splits into a part for the source and one for the target, computed once a node, so no
+    tensor of edges × 2d is made.
 
     Args:
         settings: of the encoder.
         schema: of the graphs.
+        head: `linear`, or `mlp` with one hidden layer of width d, for nodes and edges alike.
     """
 
-    def __init__(self, settings: BackboneSettings, schema: Schema) -> None:
+    def __init__(self, settings: BackboneSettings, schema: Schema, head: Literal["linear", "mlp"] = "linear") -> None:
         super().__init__()
         inputs: Features = schema.node
         self.encoder = Encoder(settings, inputs, schema.edge)
-        self.node_head = nn.Linear(settings.width, 1)
-        self.edge_head = nn.Linear(2 * settings.width, 1)
+        width = settings.width
+        first = 1 if head == "linear" else width
+        self.node_head = nn.Linear(width, first)
+        self.edge_head = nn.Linear(2 * width, first)
+        self.node_last = nn.Linear(width, 1) if head == "mlp" else None
+        self.edge_last = nn.Linear(width, 1) if head == "mlp" else None
 
     def forward(self, batch: GraphBatch) -> Mask:
         """The mask of every graph in the batch."""
         z = self.encoder(batch)
-        ends = z @ self.edge_head.weight.reshape(2, -1).T
-        edge = batch.at_source(ends[:, 0]) + batch.at_target(ends[:, 1]) + self.edge_head.bias
-        return Mask(self.node_head(z).squeeze(1).sigmoid(), edge.sigmoid())
+        at_source, at_target = self.edge_head.weight.chunk(2, dim=1)
+        edge = batch.at_source(z @ at_source.T) + batch.at_target(z @ at_target.T) + self.edge_head.bias
+        node = self.node_head(z)
+        if self.node_last is not None and self.edge_last is not None:
+            node, edge = self.node_last(node.relu()), self.edge_last(edge.relu())
+        return Mask(node.squeeze(1).sigmoid(), edge.squeeze(1).sigmoid())

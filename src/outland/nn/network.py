@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask
-from outland.nn.norm import BatchNorm
+from outland.nn.norm import norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -17,7 +17,7 @@ class Head(nn.Module):
         width = settings.width
         self.expand: nn.Linear | None = None
         if settings.head == "mlp":
-            self.expand, self.norm = nn.Linear(width, 2 * width), BatchNorm(2 * width)
+            self.expand, self.norm = nn.Linear(width, 2 * width), norm(2 * width, settings.batch_norm)
             self.dropout = nn.Dropout(settings.dropout)
         self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
 

@@ -4,6 +4,19 @@ import torch
 from torch import Tensor, nn
 
 
+class NoNorm(nn.Module):
+    """Leaves everything as it is, where batch norm is not wanted."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`x`."""
+        return x
+
+
+def norm(width: int, wanted: bool) -> nn.Module:
+    """Batch norm, or none."""
+    return BatchNorm(width) if wanted else NoNorm()
+
+
 class BatchNorm(nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d` over the real rows.
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from outland.settings import check_ranges
+
 BackboneName = Literal["gin", "gcn", "gcnii", "gat"]
 
 
@@ -15,6 +17,7 @@ class BackboneSettings:
         layers: how many.
         width: hidden width d.
         dropout: after every layer.
+        batch_norm: normalise after every layer and inside GIN's own network.
         residual: add a layer's input to its output where the widths agree.
         jumping: what leaves the stack: the last layer, or sum, maximum or projected concatenation of all.
         virtual_node: one more node a graph, joined to all, pooled through the node weight.
@@ -29,6 +32,7 @@ class BackboneSettings:
     layers: int = 4
     width: int = 300
     dropout: float = 0.5
+    batch_norm: bool = True
     residual: bool = False
     jumping: Literal["last", "sum", "max", "concat"] = "last"
     virtual_node: bool = False
@@ -38,3 +42,7 @@ class BackboneSettings:
     heads: int = 4
     alpha: float = 0.1
     theta: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "backbone", layers=(1, None), width=(1, None), heads=(1, None), dropout=(0, 0.99))
+        check_ranges(self, "backbone", alpha=(0, 1), theta=(0, None))

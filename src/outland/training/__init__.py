@@ -2,7 +2,7 @@
 
 from outland.training.evaluate import evaluate, predict
 from outland.training.record import RunRecord
-from outland.training.runs import prepare, run
+from outland.training.runs import load_model, prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
 from outland.training.settings import TrainSettings
 from outland.training.spec import DataSettings, RunSpec
@@ -21,6 +21,7 @@ __all__ = [
     "TrainSettings",
     "Trainer",
     "evaluate",
+    "load_model",
     "predict",
     "prepare",
     "run",

@@ -24,6 +24,7 @@ class RunRecord:
         key: hash of the spec.
         spec: the spec, as plain values.
         metric: what the scores are.
+        data: where the graphs came from, and how many there are in each part.
         curves: loss terms and scores of every epoch.
         selection: epoch and scores under every rule.
         chosen: the rule that chose the saved model.
@@ -35,6 +36,7 @@ class RunRecord:
     key: str
     spec: dict[str, Any]
     metric: str
+    data: dict[str, Any]
     curves: list[dict[str, Any]]
     selection: dict[str, dict[str, Any]]
     chosen: str

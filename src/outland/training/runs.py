@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 
-from outland.datasets import find_dataset
+from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError
 from outland.files import writable_folder, write_text
-from outland.graphs import Cache, Splits
+from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method
-from outland.snapshots import Snapshot, write_snapshot
+from outland.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
 from outland.training.record import RunRecord, describe_environment
 from outland.training.selection import selections
@@ -32,6 +33,7 @@ def run(
     force: bool = False,
     device: str = "auto",
     cache: Cache | None = None,
+    data: DataFolder | None = None,
     watcher: Watcher | None = None,
 ) -> RunRecord:
     """Carry out a run in its own folder under `out` and return its record.
@@ -43,6 +45,7 @@ def run(
         force: throw away what an earlier run of this spec left.
         device: `cpu`, `cuda`, or `auto` for whichever is there.
         cache: of prepared data.
+        data: folder of raw files.
         watcher: what a person sees.
     """
     folder = RunFolder(Path(out), spec)
@@ -50,7 +53,7 @@ def run(
         if folder.record_path.exists():
             return RunRecord.read(folder.record_path)
         where = find_device(device)
-        method, splits = prepare(spec, where, cache)
+        method, splits = prepare(spec, where, cache, data)
         trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, watcher)
         if resume:
             trainer.resume()
@@ -60,9 +63,11 @@ def run(
         return record
 
 
-def prepare(spec: RunSpec, device: torch.device, cache: Cache | None = None) -> tuple[Method, Splits]:
+def prepare(
+    spec: RunSpec, device: torch.device, cache: Cache | None = None, data: DataFolder | None = None
+) -> tuple[Method, Splits]:
     """The data and the freshly initialised model of a run, on a device."""
-    splits = find_dataset(spec.dataset).load(spec.shift, spec.kind, spec.data.seed, cache)
+    splits = find_dataset(spec.dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, cache, data)
     if spec.data.limit is not None:
         splits = splits.limit(spec.data.limit, spec.data.seed)
     splits = splits.check().to(device)
@@ -124,6 +129,23 @@ class RunFolder:
         self.checkpoints.clear()
 
 
+def load_model(folder: Path | str) -> tuple[Method, RunSpec]:
+    """The selected model of a finished run, ready to predict, and its spec; nothing in the folder is executed."""
+    saved = read_snapshot(Path(folder) / "model")
+    spec = RunSpec.from_json(saved.values["spec"])
+    method = build_method(spec.method, Schema.from_json(saved.values["schema"]), spec.backbone, spec.settings)
+    method.load_state_dict(saved.tensors)
+    return method.eval(), spec
+
+
+def _about(splits: Splits) -> dict[str, Any]:
+    """Where the data came from and how large it is; of rows set aside, their number."""
+    plain = {name: value for name, value in splits.source.items() if name not in ("quarantine", "split_words")}
+    if "quarantine" in splits.source:
+        plain["quarantined"] = len(splits.source["quarantine"])
+    return {**plain, "sizes": {name: len(index) for name, index in splits.parts.items()}}
+
+
 def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
     task, burn_in = trainer.splits.schema.task, spec.train.burn_in_epochs()
     chosen: str = spec.train.select
@@ -133,6 +155,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         key=spec.key,
         spec=spec.to_json(),
         metric=task.metric,
+        data=_about(trainer.splits),
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         chosen=chosen,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outland.graphs import Layout
+from outland.methods import Schedule
+from outland.settings import check_ranges
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,20 @@ class TrainSettings:
     batch_size: int = 32
     eval_batch_size: int = 512
     weight_decay: float = 5e-6
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Schedule = "cosine"
     burn_in: float = 0.0
     select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
     balance: bool = False
     layout: Layout = "exact"
     checkpoint_every: int = 1
 
-    def lr_factor(self, epoch: int) -> float:
-        """What learning rates are multiplied by in an epoch, counted from 0."""
-        if self.schedule == "constant":
+    def __post_init__(self) -> None:
+        check_ranges(self, "train", epochs=(1, None), batch_size=(1, None), eval_batch_size=(1, None))
+        check_ranges(self, "train", weight_decay=(0, None), burn_in=(0, 1), checkpoint_every=(1, None))
+
+    def lr_factor(self, epoch: int, schedule: Schedule | None = None) -> float:
+        """What learning rates are multiplied by in an epoch, counted from 0; a phase may have its own schedule."""
+        if (schedule or self.schedule) == "constant":
             return 1.0
         return (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from outland.datasets import find_dataset
+from outland.datasets import TableSettings, find_dataset
+from outland.errors import unknown
 from outland.files import canonical_json, digest
 from outland.methods import MethodSettings, method_settings
 from outland.nn import BackboneSettings
-from outland.settings import change, parse_assignments
+from outland.settings import change, check_ranges, parse_assignments
 from outland.training.settings import TrainSettings
 
 GROUPS = ("method", "backbone", "train", "data")
@@ -26,6 +28,9 @@ class DataSettings:
     seed: int = 123
     limit: int | None = None
 
+    def __post_init__(self) -> None:
+        check_ranges(self, "data", seed=(0, None), limit=(1, None))
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -34,6 +39,8 @@ class RunSpec:
     Args:
         dataset, shift, kind: the data, what shifts in it, and how.
         method: its name; `settings` are its hyper-parameters.
+        table: the user's own table, where that is the data.
+        preset: the named settings that `settings` started from, for the reader.
         seed: of initial weights, batch order, dropout and the method's own draws.
     """
 
@@ -46,6 +53,11 @@ class RunSpec:
     train: TrainSettings
     data: DataSettings
     seed: int
+    table: TableSettings | None = None
+    preset: str = ""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "run", seed=(0, None))
 
     @classmethod
     def make(
@@ -56,9 +68,13 @@ class RunSpec:
         kind: str | None = None,
         seed: int = 0,
         changes: Mapping[str, Mapping[str, Any]] | None = None,
+        table: TableSettings | None = None,
     ) -> "RunSpec":
         """Fill in defaults: the dataset's recommendations first, then `changes`, by group and name."""
-        source = find_dataset(dataset)
+        if table is not None:
+            table = table.opened()
+            dataset = Path(table.file).name.split(".")[0]
+        source = find_dataset(dataset, table)
         shift, kind = shift or source.domains[0], kind or source.kinds[0]
         source.check(shift, kind)
         values: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
@@ -66,6 +82,8 @@ class RunSpec:
             group, _, name = path.partition(".")
             values[group][name] = value
         for group, given in (changes or {}).items():
+            if group not in values:
+                raise unknown("group of settings", group, values)
             values[group] |= given
         return cls(
             dataset=dataset,
@@ -77,6 +95,21 @@ class RunSpec:
             train=change(TrainSettings(), values["train"], "train"),
             data=change(DataSettings(), values["data"], "data"),
             seed=seed,
+            table=table,
+            preset=method.partition(":")[2],
+        )
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "RunSpec":
+        """The inverse of `to_json`."""
+        table = plain["table"]
+        return cls(
+            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset")},
+            settings=method_settings(plain["method"], plain["settings"]),
+            backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
+            train=change(TrainSettings(), plain["train"], "train"),
+            data=change(DataSettings(), plain["data"], "data"),
+            table=None if table is None else change(TableSettings(table["file"]), table, "table"),
         )
 
     @classmethod
@@ -90,10 +123,15 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """Hash of everything above."""
-        return digest(canonical_json(self.to_json()))[:12]
+        """Hash of everything above; of a table its content counts, not its place."""
+        plain = self.to_json()
+        plain.pop("preset")
+        if self.table is not None:
+            plain["table"] = {name: value for name, value in plain["table"].items() if name not in ("file", "strict")}
+        return digest(canonical_json(plain))[:12]
 
     @property
     def slug(self) -> str:
         """A readable, unique name for a folder."""
-        return f"{self.dataset}-{self.shift}-{self.kind}-{self.method}-seed{self.seed}-{self.key}"
+        method = f"{self.method}-{self.preset}" if self.preset else self.method
+        return f"{self.dataset}-{self.shift}-{self.kind}-{method}-seed{self.seed}-{self.key}"

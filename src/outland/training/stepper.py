@@ -37,13 +37,13 @@ class Stepper:
 
     def _mover(self, phase: Phase) -> Mover:
         parameters = phase.parameters()
-        decay = self.settings.weight_decay
+        decay = self.settings.weight_decay if phase.weight_decay is None else phase.weight_decay
         return Mover(phase, parameters, torch.optim.Adam(parameters, phase.lr, weight_decay=decay, fused=True))
 
     def start_epoch(self, epoch: int) -> None:
         """Set the learning rates of an epoch."""
-        factor = self.settings.lr_factor(epoch)
         for mover in self.movers:
+            factor = self.settings.lr_factor(epoch, mover.phase.schedule)
             for group in mover.optimiser.param_groups:
                 group["lr"] = mover.phase.lr * factor
 

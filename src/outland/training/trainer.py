@@ -11,6 +11,7 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method, Progress
+from outland.progress import console
 from outland.snapshots import Snapshot
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
 from outland.training.evaluate import evaluate
@@ -58,6 +59,11 @@ class Trainer:
         self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
         self.device = splits.graphs.device
         self.rule = choosing_rule(settings.select, settings.burn_in_epochs())
+        if self.rule.part is not None and self.rule.part not in splits:
+            raise OutlandError(
+                f"train.select={settings.select} needs the part '{self.rule.part}', and this data has only "
+                f"{', '.join(splits.parts)}"
+            )
         self.batches = Batches(
             splits.graphs,
             splits["train"],
@@ -83,7 +89,16 @@ class Trainer:
         self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
         self.method.reseed(self.seed, self.device)
-        restore_random_state(snapshot.group("random"), self.device, self.method.random)
+        if snapshot.values["device"] == self.device.type:
+            restore_random_state(snapshot.group("random"), self.device, self.method.random)
+        else:
+            done = len(self.curves)
+            console().print(
+                f"[yellow]Resuming on {self.device.type} a run begun on {snapshot.values['device']}: random "
+                f"draws start afresh at epoch {done}[/]"
+            )
+            torch.manual_seed(self.seed + 1000 * done)
+            self.method.reseed(self.seed + 1000 * done, self.device)
         return len(self.curves)
 
     def fit(self) -> None:
@@ -100,6 +115,7 @@ class Trainer:
                     self.checkpoints.save(epoch + 1, self._snapshot())
         finally:
             self.watcher.stop()
+            self.method.requires_grad_(True)
         self.method.load_state_dict(self.best)
         self.method.eval()
 
@@ -112,6 +128,7 @@ class Trainer:
             log.append(self.stepper.step(batch, Progress(epoch, self.settings.epochs, step)))
             self.watcher.step()
         row: dict[str, Any] = {"epoch": epoch, "loss": self._read(log, epoch)}
+        self._check_weights(epoch)
         row |= evaluate(self.method, self.splits, self.settings.eval_batch_size)
         self.curves.append(row)
         self.seconds.append(time.perf_counter() - started)
@@ -130,6 +147,12 @@ class Trainer:
                 values.setdefault(name, []).append(value)
         return {name: math.fsum(found) / len(found) for name, found in values.items()}
 
+    def _check_weights(self, epoch: int) -> None:
+        """A loss can be finite and its gradient not: what would be saved must be finite too."""
+        for name, parameter in self.method.named_parameters():
+            if not bool(parameter.isfinite().all()):
+                self._diverged(f"of {name.partition('.')[0]} (its gradient)", (epoch + 1) * len(self.batches) - 1)
+
     def _diverged(self, term: str, step: int) -> None:
         saved = self.checkpoints.newest() if self.checkpoints is not None else None
         after = f"the last good checkpoint is {saved}" if saved else "there is no checkpoint yet"
@@ -146,4 +169,4 @@ class Trainer:
             "random": random_state(self.device, self.method.random),
         }
         tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
-        return Snapshot(tensors, {"curves": self.curves, "seconds": self.seconds})
+        return Snapshot(tensors, {"curves": self.curves, "seconds": self.seconds, "device": self.device.type})

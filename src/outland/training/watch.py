@@ -8,9 +8,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from outland.progress import console
 
 
-def percent(score: float | None) -> str:
-    """A score as people read it; a dash where there is none."""
-    return "–" if score is None else f"{100 * score:.2f}"
+def shown(score: float | None, metric: str) -> str:
+    """A score as people read it: in per cent unless it is an error; a dash where there is none."""
+    if score is None:
+        return "–"
+    return f"{score:.3f}" if metric == "rmse" else f"{100 * score:.2f}"
 
 
 class Watcher:
@@ -55,7 +57,7 @@ class BarWatcher(Watcher):
 
     def epoch(self, row: dict[str, Any], metric: str) -> None:
         """Tell how the epoch went."""
-        scores = [f"{part} {percent(row[part][metric])}" for part in ("val", "id_val") if part in row]
+        scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
         terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
         self._bar.update(self._task, note=f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}")
 

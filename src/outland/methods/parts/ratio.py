@@ -1,5 +1,6 @@
 """How far the share of a graph that a mask keeps is from the share wanted."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -31,9 +32,8 @@ def ratio_penalty(
     return batch.mean_graphs(nodes + torch.where(has_edges, edges, 0))
 
 
-def _penalty(mean: object, mask: Tensor, ratio: float, indicator: Indicator) -> Tensor:
-    assert callable(mean)
-    penalty: Tensor = (mean(mask) - ratio).abs()
+def _penalty(mean: Callable[[Tensor], Tensor], mask: Tensor, ratio: float, indicator: Indicator) -> Tensor:
+    penalty = (mean(mask) - ratio).abs()
     if indicator == "hard":
         penalty = penalty + (mean((mask > 0).to(mask.dtype)) - ratio)
     elif indicator == "soft":

@@ -7,6 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
+from outland.cli import data
+from outland.cli.options import (
+    Data,
+    DatasetName,
+    Environment,
+    Kind,
+    Seed,
+    Shift,
+    Smiles,
+    Split,
+    Strict,
+    Target,
+    TaskKind,
+    Time,
+    table_settings,
+)
 from outland.errors import OutlandError, unknown
 
 app = typer.Typer(
@@ -15,13 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Prepare and verify datasets.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
-DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="See `outland list datasets`.")]
-Shift = Annotated[str | None, typer.Option(help="What shifts: base, size, ... [default: the dataset's first]")]
-Kind = Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none. [default: covariate]")]
+app.add_typer(data.app, name="data")
 
 
 def _version(wanted: bool) -> None:
@@ -64,16 +74,32 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Throw away an earlier run of the same settings.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    data: Data = None,
+    smiles: Smiles = "smiles",
+    target: Target = None,
+    task: TaskKind = "auto",
+    environment: Environment = None,
+    split: Split = None,
+    time: Time = None,
+    strict: Strict = False,
 ) -> None:
-    """Train one method on one dataset under one shift, and write its model and record."""
+    """Train one method on one dataset (or your own table) under one shift, and write its model and record."""
+    from outland.datasets import DataFolder
+    from outland.report.findings import tell
     from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
     from outland.training.watch import watcher
 
-    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed)
+    table = table_settings(
+        dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
+    )
+    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed, table=table)
     folder = RunFolder(out, spec).path
+    files = DataFolder(data)
     try:
-        record = run(spec, out, resume=resume, force=force, device=device, watcher=watcher())
+        if table is not None:
+            tell(spec, folder, files)
+        record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=watcher())
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
         raise typer.Exit(130) from None
@@ -84,12 +110,14 @@ def _show_record(record: Any, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from outland.training.watch import percent
+    from outland.training.watch import shown
 
     parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.chosen]]
-    table = Table("chosen by", "epoch", *parts, title=f"{record.metric}, in %")
+    table = Table(
+        "chosen by", "epoch", *parts, title=record.metric if record.metric == "rmse" else f"{record.metric}, in %"
+    )
     for name, row in record.selection.items():
-        scores = [percent(row[part]) for part in parts]
+        scores = [shown(row[part], record.metric) for part in parts]
         table.add_row(f"{name} *" if name == record.chosen else name, str(row["epoch"]), *scores)
     screen = Console()
     screen.print(table)
@@ -142,36 +170,6 @@ def _backbones() -> Any:
     for name, conv in CONVS.items():
         table.add_row(name, (conv.__doc__ or "").partition("\n")[0])
     return table
-
-
-@data_app.command("prepare")
-def data_prepare(dataset: DatasetName, shift: Shift = None, kind: Kind = None, seed: int = 123) -> None:
-    """Generate or convert a dataset into the cache, so that runs start at once."""
-    from outland.graphs import Cache
-
-    _, splits, _ = _load(dataset, shift, kind, seed)
-    sizes = ", ".join(f"{part} {len(index):,}" for part, index in splits.parts.items())
-    typer.echo(f"{dataset}: {sizes}; in {Cache().folder}")
-
-
-@data_app.command("verify")
-def data_verify(dataset: DatasetName, shift: Shift = None, kind: Kind = None) -> None:
-    """Check that the prepared graphs are, bit for bit, the published ones."""
-    source, splits, (shift, kind) = _load(dataset, shift, kind, 123)
-    verdicts = source.verify(splits.check(), shift, kind)
-    for part in splits.parts:
-        word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
-        typer.echo(f"{dataset} {shift} {kind} {part}: {word}")
-    if not all(verdicts.values()):
-        raise OutlandError("these graphs are not the published ones")
-
-
-def _load(dataset: str, shift: str | None, kind: str | None, seed: int) -> tuple[Any, Any, tuple[str, str]]:
-    from outland.datasets import find_dataset
-
-    source = find_dataset(dataset)
-    shift, kind = shift or source.domains[0], kind or source.kinds[0]
-    return source, source.load(shift, kind, seed), (shift, kind)
 
 
 def main() -> None:

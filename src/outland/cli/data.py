@@ -1,0 +1,116 @@
+"""`outland data`: prepare, verify, count and draw datasets."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland.cli.options import (
+    Data,
+    DatasetName,
+    Environment,
+    Kind,
+    Shift,
+    Smiles,
+    Split,
+    Strict,
+    Target,
+    TaskKind,
+    Time,
+    table_settings,
+)
+from outland.errors import OutlandError
+
+app = typer.Typer(help="Prepare, verify, count and draw datasets.", no_args_is_help=True)
+GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's generator or splitter.")]
+
+
+def _load(
+    dataset: str, shift: str | None, kind: str | None, seed: int, data: Path | None, table: Any = None
+) -> tuple[Any, Any, tuple[str, str]]:
+    from outland.datasets import DataFolder, find_dataset
+
+    source = find_dataset(dataset, table)
+    shift, kind = shift or source.domains[0], kind or source.kinds[0]
+    return source, source.load(shift, kind, seed, data=DataFolder(data)), (shift, kind)
+
+
+@app.command()
+def prepare(
+    dataset: DatasetName,
+    shift: Shift = None,
+    kind: Kind = None,
+    seed: GeneratorSeed = 123,
+    data: Data = None,
+    smiles: Smiles = "smiles",
+    target: Target = None,
+    task: TaskKind = "auto",
+    environment: Environment = None,
+    split: Split = None,
+    time: Time = None,
+    strict: Strict = False,
+) -> None:
+    """Generate or convert a dataset into the cache, so that runs start at once; say what was found."""
+    from outland.graphs import Cache
+    from outland.report.findings import findings
+
+    table = table_settings(
+        dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
+    )
+    _, splits, _ = _load(dataset, shift, kind, seed, data, table)
+    for line in findings(splits):
+        typer.echo(line)
+    typer.echo(f"cache: {Cache().folder}")
+
+
+@app.command()
+def verify(dataset: DatasetName, shift: Shift = None, kind: Kind = None, data: Data = None) -> None:
+    """Check that the prepared graphs are, bit for bit, the published ones."""
+    source, splits, (shift, kind) = _load(dataset, shift, kind, 123, data)
+    verdicts = source.verify(splits.check(), shift, kind)
+    for part in splits.parts:
+        word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
+        typer.echo(f"{dataset} {shift} {kind} {part}: {word}")
+    if not all(verdicts.values()):
+        raise OutlandError("these graphs are not the published ones")
+
+
+@app.command()
+def table(
+    only: Annotated[
+        list[str] | None, typer.Argument(metavar="[DATASET]...", help="By default all of the paper's.")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Count graphs, nodes and edges beside the paper's table, cell by cell."""
+    from outland.datasets import DataFolder
+    from outland.report.statistics import compare, render
+
+    cells, notes = compare(only or [], DataFolder(data))
+    from rich.console import Console
+
+    screen = Console()
+    screen.print(render(cells))
+    for note in notes:
+        screen.print(note)
+
+
+@app.command()
+def show(
+    dataset: DatasetName,
+    shift: Shift = None,
+    kind: Kind = None,
+    seed: GeneratorSeed = 123,
+    out: Annotated[Path | None, typer.Option(help="The picture. [default: DATASET.png]")] = None,
+    data: Data = None,
+    smiles: Smiles = "smiles",
+    target: Target = None,
+) -> None:
+    """Draw a few graphs of each part and training environment, so that a person sees the shift."""
+    from outland.report.gallery import draw_gallery
+
+    own = table_settings(dataset, smiles=smiles, target=target)
+    source, splits, (shift, _) = _load(dataset, shift, kind, seed, data, own)
+    picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{shift}.png")
+    draw_gallery(source, splits, picture, data)
+    typer.echo(f"picture: {picture}")

@@ -1,0 +1,225 @@
+"""CMNIST: handwritten digits as graphs of superpixels, in colours that should not matter.
+
+GOOD-CMNIST (Gui et al., NeurIPS 2022): the 70,000 digits of MNIST, each a graph of 75 superpixels whose grey is
+multiplied by one colour. Under *covariate* shift, validation and test have colours never trained on; under *concept*
+shift, the colour goes with the label in training and not in test.
+
+The numbers are drawn in the published order, so seed 123 gives the published parts and colours. The superpixels are
+the published ones where the user has their file, else a stand-in (see `superpixels`); `source` says which.
+"""
+
+import gzip
+import random
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from outland.datasets.base import Dataset
+from outland.datasets.sources import DataFolder, RawFile
+from outland.datasets.superpixels import Bytes, cut, read_published
+from outland.errors import OutlandError
+from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+
+DIGITS = 70000
+_TRAINING_DIGITS = 60000
+_ENVIRONMENTS = 5
+_VALIDATION, _TEST = 5, 6  # environments of the graphs beyond the shift
+_BIASES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.3, 0.0)  # of the five training environments, validation, test
+
+# Of red, green and blue. The first ten are the colours of the labels under concept shift.
+PALETTE = (
+    (1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (1.0, 1.0, 0.0),
+    (0.0, 1.0, 1.0),
+    (1.0, 0.0, 1.0),
+    (1.0, 0.5, 0.5),
+    (0.5, 1.0, 0.5),
+    (0.5, 0.5, 1.0),
+    (1.0, 1.0, 0.5),
+    (1.0, 1.0, 1.0),
+)
+_WHITE = 10
+_COVARIATE_COLORS = (0, 1, 2, 3, 4, 6, 5)  # of the five training environments, validation, test
+LABEL = -1  # a colour that follows the label
+
+PUBLISHED = RawFile("mnist/MNISTSuperpixels.pt", None)
+
+
+def _mnist(name: str, sha256: str) -> RawFile:
+    return RawFile(f"mnist/{name}", sha256, f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}")
+
+
+IMAGES = (
+    _mnist("train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+    _mnist("t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+)
+LABELS = (
+    _mnist("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+    _mnist("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+)
+
+
+class CMNIST(Dataset):
+    """GOOD-CMNIST under a shift of colour."""
+
+    name: ClassVar[str] = "cmnist"
+    summary: ClassVar[str] = "digits of 75 superpixels; the colour should not matter (10 classes, 70,000 graphs)"
+    domains: ClassVar[tuple[str, ...]] = ("color",)
+    kinds: ClassVar[tuple[str, ...]] = ("covariate", "concept", "none")
+    recommended: ClassVar[Mapping[str, Any]] = {"train.burn_in": 0.1, "train.schedule": "constant"}
+    schema: ClassVar[Schema] = Schema(Features(3), Task("multiclass", 10, "accuracy"), environments=_ENVIRONMENTS)
+
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The splits of one kind of shift; another seed gives other parts and colours of the same law."""
+        self.check(domain, kind)
+        graphs, superpixels = _grey(cache or Cache(), data or DataFolder())
+        plan = replay(seed)[kind]
+        source = {"dataset": "cmnist", "domain": domain, "kind": kind, "seed": seed, "superpixels": superpixels}
+        return Splits(paint(graphs, plan), plan.parts, self.schema, source)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which part each digit goes to, and in what colour.
+
+    Args:
+        parts: digits of each part, in order.
+        environment: of each digit `[70000]`; 5 in validation and 6 in test.
+        color: row of the palette of each digit `[70000]`, or `LABEL`.
+    """
+
+    parts: Mapping[str, Tensor]
+    environment: Tensor
+    color: Tensor
+
+
+def replay(seed: int) -> dict[str, Plan]:
+    """Draw the plans of the three kinds of shift, in the published order: none, covariate, concept."""
+    draws = random.Random(seed)
+    return {"none": _no_shift(draws), "covariate": _covariate(draws), "concept": _concept(draws)}
+
+
+def paint(grey: PackedGraphs, plan: Plan) -> PackedGraphs:
+    """Colour grey graphs; black stays black, and the edges are shared with the grey ones."""
+    color = torch.where(plan.color == LABEL, grey.y, plan.color)
+    x = grey.x * torch.tensor(PALETTE)[color].repeat_interleave(grey.node_counts, dim=0)
+    return replace(grey, x=x, environment=plan.environment, extra={**grey.extra, "color": color})
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> Bytes:
+    """The bytes of a gzip'd idx file, which must have that shape."""
+    try:
+        with gzip.open(path) as stream:
+            content = stream.read()
+    except (OSError, EOFError, zlib.error) as problem:
+        raise OutlandError(f"{path} cannot be unpacked ({problem}); replace it") from None
+    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
+    wanted = " x ".join(map(str, shape))
+    if not content.startswith(header):
+        raise OutlandError(f"{path} does not open as an idx file of {wanted} bytes must; replace it")
+    numbers = np.frombuffer(content, dtype=np.uint8, offset=len(header))
+    if len(numbers) != np.prod(shape):
+        raise OutlandError(f"{path} holds {len(numbers)} bytes after its header, not {wanted}; replace it")
+    return numbers.reshape(shape)
+
+
+def build_grey(data: DataFolder, superpixels: str) -> PackedGraphs:
+    """All digits as grey graphs, the training digits of MNIST before its test digits."""
+    if superpixels == "published":
+        path = data.find(PUBLISHED)
+        graphs = read_published(path)
+        if len(graphs) != DIGITS:
+            raise OutlandError(f"{path} holds {len(graphs)} graphs, not {DIGITS}; replace or remove it")
+        return graphs
+    sizes = (_TRAINING_DIGITS, DIGITS - _TRAINING_DIGITS)
+    images = [read_idx(data.find(file), (size, 28, 28)) for file, size in zip(IMAGES, sizes, strict=True)]
+    labels = [read_idx(data.find(file), (size,)) for file, size in zip(LABELS, sizes, strict=True)]
+    return cut(np.concatenate(images), np.concatenate(labels))
+
+
+def _grey(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
+    """The grey graphs, kept once for all kinds and seeds, and which superpixels they are."""
+    recipe: dict[str, Any] = {"name": "cmnist-stand-in", "recipe": 2}
+    superpixels = "stand-in"
+    if data.has(PUBLISHED):
+        superpixels = "published"
+        size = data.find(PUBLISHED).stat().st_size  # so that another file makes another entry
+        recipe = {"name": "cmnist-published", "bytes": size, "recipe": 1}
+
+    def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
+        graphs = build_grey(data, superpixels)
+        schema = Schema(Features(1), CMNIST.schema.task)
+        yield recipe, Splits(graphs, {"all": torch.arange(len(graphs))}, schema, recipe)
+
+    return cache.load_or_build(recipe, build).graphs, superpixels
+
+
+def _no_shift(draws: random.Random) -> Plan:
+    order = _shuffled(draws, DIGITS)
+    environment = torch.empty_like(order)
+    environment[order] = _environments(42000, 14000)
+    parts = {"train": order[:42000], "val": order[42000:56000], "test": order[56000:]}
+    return Plan(parts, environment, torch.full_like(order, _WHITE))
+
+
+def _covariate(draws: random.Random) -> Plan:
+    order = _shuffled(draws, DIGITS)
+    environment = _environments(56000, 7000)
+    color = torch.tensor(_COVARIATE_COLORS)[environment]
+    return _shifted(order, _shuffled(draws, 56000), 7000, environment, color)
+
+
+def _concept(draws: random.Random) -> Plan:
+    order = _shuffled(draws, DIGITS)
+    environment = _environments(42000, 14000)
+    colors = []
+    for place in environment.tolist():
+        uniform = draws.randint(0, 9)
+        colors.append(LABEL if draws.random() < _BIASES[place] else uniform)
+    return _shifted(order, _shuffled(draws, 42000), 6300, environment, torch.tensor(colors))
+
+
+def _environments(inside: int, validation: int) -> Tensor:
+    """Environments of digits in drawn order: equal blocks, then validation, then test."""
+    environment = torch.full((DIGITS,), _TEST)
+    environment[:inside] = torch.arange(inside) // (inside // _ENVIRONMENTS)
+    environment[inside : inside + validation] = _VALIDATION
+    return environment
+
+
+def _shifted(order: Tensor, within: Tensor, held: int, environment: Tensor, color: Tensor) -> Plan:
+    """A plan from facts in drawn order.
+
+    Args:
+        order: the digits.
+        within: the order in which those on this side of the shift, which come first, are dealt to the parts.
+        held: how many of them each of `id_val` and `id_test` gets.
+        environment, color: of each digit of `order`.
+    """
+    inside, outside = order[within], order[len(within) :]
+    half = len(outside) // 2
+    parts = {
+        "train": inside[: -2 * held],
+        "id_val": inside[-2 * held : -held],
+        "id_test": inside[-held:],
+        "val": outside[:half],
+        "test": outside[half:],
+    }
+    back = order.argsort()
+    return Plan(parts, environment[back], color[back])
+
+
+def _shuffled(draws: random.Random, count: int) -> Tensor:
+    order = list(range(count))
+    draws.shuffle(order)
+    return torch.tensor(order)

@@ -1,0 +1,122 @@
+"""Ways to cut a set of molecules in train, val and test, and its training part in environments."""
+
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from outland.errors import OutlandError
+
+Parts = dict[str, Tensor]
+FRACTIONS = (0.8, 0.1, 0.1)
+ENVIRONMENTS = 10
+
+
+def by_group(groups: Tensor) -> Parts:
+    """Whole groups (scaffolds, clusters) stay together; large ones train, rare ones test: OGB's scaffold rule.
+
+    Groups are taken by (size, first row), descending. A group goes to train if it still fits in 80 %, else to val if
+    train and val then fit in 90 %, else to test.
+    """
+    members: dict[int, list[int]] = {}
+    for row, group in enumerate(groups.tolist()):
+        members.setdefault(group, []).append(row)
+    ordered = sorted(members.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
+    most_train, most_val = FRACTIONS[0] * len(groups), (FRACTIONS[0] + FRACTIONS[1]) * len(groups)
+    train: list[int] = []
+    val: list[int] = []
+    test: list[int] = []
+    for rows in ordered:
+        if len(train) + len(rows) <= most_train:
+            train += rows
+        elif len(train) + len(val) + len(rows) <= most_val:
+            val += rows
+        else:
+            test += rows
+    return {name: torch.tensor(sorted(rows)) for name, rows in (("train", train), ("val", val), ("test", test))}
+
+
+def in_order(order: Tensor) -> Parts:
+    """The first 80 % of an order train, the next tenth validates, the last tests."""
+    first, second = int(FRACTIONS[0] * len(order)), int((FRACTIONS[0] + FRACTIONS[1]) * len(order))
+    return {"train": order[:first], "val": order[first:second], "test": order[second:]}
+
+
+def by_size(sizes: Tensor) -> Parts:
+    """Large graphs train, small ones validate, the smallest test."""
+    return in_order(sizes.argsort(descending=True, stable=True))
+
+
+def by_time(times: Tensor) -> Parts:
+    """The earliest train, the latest test."""
+    return in_order(times.argsort(stable=True))
+
+
+def at_random(count: int, seed: int) -> Parts:
+    """No shift: a seeded draw."""
+    return in_order(torch.randperm(count, generator=torch.Generator().manual_seed(seed)))
+
+
+def smallest_halved(sizes: Tensor, seed: int) -> Parts:
+    """AIA's size split of Molbbbp: the smallest fifth is shuffled and halved in val and test, the rest trains.
+
+    So val and test follow one law, and which is which depends on the seed.
+    """
+    tenth = int(0.1 * len(sizes))
+    order = sizes.argsort(stable=True).tolist()
+    small, large = order[: 2 * tenth], order[2 * tenth :]
+    random.Random(seed).shuffle(small)
+    return {"train": torch.tensor(large), "val": torch.tensor(small[:tenth]), "test": torch.tensor(small[tenth:])}
+
+
+_WORDS = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+    "id_val": "id_val",
+    "id_test": "id_test",
+}
+
+
+def by_words(words: Sequence[str], column: str) -> Parts:
+    """As the user's own column says."""
+    unknown = sorted({word for word in words if word.strip().lower() not in _WORDS})
+    if unknown:
+        raise OutlandError(
+            f"the column '{column}' says {', '.join(repr(word) for word in unknown[:5])}; "
+            f"a split is one of {', '.join(dict.fromkeys(_WORDS))}"
+        )
+    names = [_WORDS[word.strip().lower()] for word in words]
+    return {
+        part: torch.tensor([row for row, name in enumerate(names) if name == part]) for part in dict.fromkeys(names)
+    }
+
+
+def grouped_environments(groups: Tensor, train: Tensor) -> Tensor:
+    """Up to ten environments of about equal size, each of whole groups, for every row; 0 outside the training part.
+
+    Groups follow one another by size, then first appearance, so large scaffolds and rare ones part company.
+    """
+    names, counts = groups[train].unique(return_counts=True)
+    order = counts.argsort(descending=True, stable=True)
+    before = counts[order].cumsum(0) - counts[order]
+    bins = torch.empty_like(names)
+    bins[order] = (before * ENVIRONMENTS // max(1, len(train))).clamp(max=ENVIRONMENTS - 1)
+    environment = torch.zeros(len(groups), dtype=torch.long)
+    environment[train] = bins[torch.searchsorted(names, groups[train])].unique(return_inverse=True)[1]
+    return environment
+
+
+def size_environments(sizes: Tensor, train: Tensor) -> Tensor:
+    """Ten environments by size, equal sizes together, for every row; 0 outside the training part."""
+    ranked = sizes[train].sort().values
+    rank = torch.searchsorted(ranked, sizes[train])
+    environment = torch.zeros(len(sizes), dtype=torch.long)
+    environment[train] = (rank * ENVIRONMENTS // max(1, len(train))).unique(return_inverse=True)[1]
+    return environment

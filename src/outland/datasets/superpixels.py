@@ -1,0 +1,195 @@
+"""Digits as graphs of 75 superpixels: cut from the images, or read from the published file.
+
+The published graphs (Monti et al., CVPR 2017) came without their recipe, so graphs cut here are a stand-in: the same
+number of nodes, very nearly the same number of edges, other superpixels. SLIC starts from 75 seeds spread over a mask
+of the whole image, because its grid of seeds holds 81. One seed may end up without a pixel, as it does in two of the
+70,000 digits of MNIST; such a digit is cut again, more compactly.
+"""
+
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from importlib import import_module
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from outland.errors import OutlandError
+from outland.graphs import PackedGraphs
+from outland.graphs.packed import reverse_edges, smallest
+from outland.progress import track
+
+SUPERPIXELS = 75
+_COMPACTNESS = (0.5, 1.0, 2.0)  # the first that leaves no superpixel empty
+_RADIUS = 9  # pixels between the centres of neighbours; a superpixel is its own neighbour
+_CHUNK = 250  # digits that are cut in one go
+
+Bytes = npt.NDArray[np.uint8]
+Job = tuple[int, Bytes, Bytes]  # number of the first digit, images, labels
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def cut(images: Bytes, labels: Bytes, workers: int | None = None) -> PackedGraphs:
+    """Graphs of images `[G, H, W]` and their labels `[G]`, the same ones whatever the number of `workers`."""
+    if not len(images):
+        raise OutlandError("there are no digits to cut into superpixels")
+    starts = range(0, len(images), _CHUNK)
+    jobs = [(start, images[start : start + _CHUNK], labels[start : start + _CHUNK]) for start in starts]
+    workers = min(workers or os.cpu_count() or 1, len(jobs))
+    chunks = _in_processes(jobs, workers) if workers > 1 else map(_cut_chunk, jobs)
+    arrays = list(track(chunks, f"Cutting {len(images):,} digits into superpixels", len(jobs)))
+    return PackedGraphs.concatenate(
+        [PackedGraphs.from_tensors({name: torch.from_numpy(array) for name, array in one.items()}) for one in arrays]
+    )
+
+
+def read_published(path: Path) -> PackedGraphs:
+    """The graphs of the published file, its training digits before its test digits; no code in the file is run."""
+    records = _records(path)
+    chunks = []
+    for start in track(range(0, len(records), _CHUNK), f"Packing {len(records):,} published digits"):
+        chunks.append(_pack_records(path, start, records[start : start + _CHUNK]))
+        records[start : start + _CHUNK] = [None] * len(chunks[-1])  # their edges take eight times the room of ours
+    return PackedGraphs.concatenate(chunks)
+
+
+def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[Arrays]:
+    # Fresh processes: a fork would inherit the locks of torch's threads and of the cache.
+    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
+        with _hidden_script():
+            results = pool.map(_cut_chunk, jobs)
+        try:
+            yield from results
+        except BrokenProcessPool:
+            raise OutlandError(
+                "a process that was cutting digits into superpixels died, perhaps for want of memory; try again"
+            ) from None
+
+
+def _prepare_worker() -> None:
+    """Use one thread, and live no longer than the process that wants the results."""
+    torch.set_num_threads(1)
+    Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Keep processes started meanwhile from running the caller's script again: one without a guard would hang."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def _cut_chunk(job: Job) -> Arrays:
+    """The fields of the packed graphs, as arrays: tensors would travel between processes by open files."""
+    first, images, labels = job
+    segments = _segments(first, images)
+    grey, centres = _describe(images, segments)
+    near = ((centres[:, :, None] - centres[:, None]) ** 2).sum(-1) <= _RADIUS**2
+    _, source, target = near.nonzero()
+    edge_index = torch.from_numpy(np.stack([source, target]))
+    node_counts = torch.full((len(images),), SUPERPIXELS)
+    edge_counts = torch.from_numpy(near.sum((1, 2)))
+    packed = PackedGraphs(
+        x=torch.from_numpy(grey.reshape(-1, 1)),
+        edge_index=smallest(edge_index),
+        node_counts=node_counts,
+        edge_counts=edge_counts,
+        y=torch.from_numpy(labels.astype(np.int64)),
+        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+        extra={"position": torch.from_numpy(centres.astype(np.float16))},
+    )
+    return {name: tensor.numpy() for name, tensor in packed.tensors().items()}
+
+
+def _segments(first: int, images: Bytes) -> npt.NDArray[np.int64]:
+    """The superpixel of each pixel `[G, H, W]`, from 0 to 74."""
+    slic = _slic()
+    fixed = {
+        "n_segments": SUPERPIXELS,
+        "enforce_connectivity": False,
+        "mask": np.ones(images.shape[1:], dtype=bool),
+        "start_label": 0,
+        "channel_axis": None,
+    }
+    segments = np.empty(images.shape, dtype=np.int64)
+    for place, image in enumerate(images):
+        for compactness in _COMPACTNESS:
+            segments[place] = slic(image / 255.0, compactness=compactness, **fixed)
+            found = len(np.unique(segments[place]))
+            if found == SUPERPIXELS:
+                break
+        else:
+            raise OutlandError(
+                f"digit {first + place} falls into {found} superpixels, not {SUPERPIXELS}: "
+                "look at its image, or try scikit-image 0.26"
+            )
+    return segments
+
+
+def _describe(images: Bytes, segments: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Mean grey from 0 to 1 `[G, 75]` and centre `[G, 75, 2]` of each superpixel."""
+    number, height, width = images.shape
+    owner = (segments + SUPERPIXELS * np.arange(number)[:, None, None]).ravel()
+    total = number * SUPERPIXELS
+    sizes = np.bincount(owner, minlength=total)
+    row, column = (np.broadcast_to(axis, images.shape) for axis in np.ogrid[:height, :width])
+    grey, down, across = (
+        np.bincount(owner, weights=values.ravel(), minlength=total) / sizes for values in (images, row, column)
+    )
+    return (
+        (grey / 255).astype(np.float32).reshape(number, SUPERPIXELS),
+        np.stack([down, across], axis=-1).reshape(number, SUPERPIXELS, 2),
+    )
+
+
+def _slic() -> Any:
+    try:
+        return import_module("skimage.segmentation").slic
+    except ImportError:
+        raise OutlandError("superpixels need scikit-image: pip install 'outland[images]'") from None
+
+
+def _records(path: Path) -> list[Any]:
+    try:
+        lists = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError) as problem:
+        reason = str(problem).partition("\n")[0] or type(problem).__name__
+        raise OutlandError(f"{path} cannot be read as the published superpixel file: {reason}") from None
+    pair = isinstance(lists, list | tuple) and len(lists) == 2
+    if not pair or not all(isinstance(one, list | tuple) and len(one) for one in lists):
+        raise OutlandError(f"{path} is not the published superpixel file: it must hold two lists of graphs")
+    return [*lists[0], *lists[1]]
+
+
+def _pack_records(path: Path, first: int, records: Sequence[Any]) -> PackedGraphs:
+    from torch_geometric.data import Data
+
+    names = ("x", "edge_index", "y")
+    for place, record in enumerate(records, first):
+        if not isinstance(record, dict) or not all(isinstance(record.get(name), torch.Tensor) for name in names):
+            raise OutlandError(f"{path}, graph {place}: the tensors {', '.join(names)} must be there")
+    try:
+        return PackedGraphs.from_data_list([Data(**{name: record[name] for name in names}) for record in records])
+    except (OutlandError, RuntimeError, ValueError) as problem:
+        raise OutlandError(f"{path}, among graphs {first} to {first + len(records) - 1}: {problem}") from None

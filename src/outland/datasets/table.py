@@ -1,0 +1,149 @@
+"""Any table of SMILES that a person brings: graphs, labels, splits, and a list of the rows that could not be used."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from itertools import tee
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from outland.datasets.base import Dataset
+from outland.datasets.featuriser import ATOMS, BONDS
+from outland.datasets.labels import survey
+from outland.datasets.smiles import Wanted, read_molecules
+from outland.datasets.sources import DataFolder
+from outland.datasets.splitters import (
+    Parts,
+    at_random,
+    by_group,
+    by_size,
+    by_time,
+    by_words,
+    grouped_environments,
+    size_environments,
+)
+from outland.datasets.table_rows import TableSettings, UsableRows
+from outland.datasets.tables import read_rows
+from outland.errors import OutlandError
+from outland.files import write_text
+from outland.graphs import Cache, PackedGraphs, Schema, Splits
+
+
+class SmilesTable(Dataset):
+    """A user's table. Rows that cannot be used are set aside with row, column, value and reason, never dropped unsaid.
+
+    Args:
+        settings: the table and its columns.
+    """
+
+    name: ClassVar[str] = "table"
+    summary: ClassVar[str] = "your own table of SMILES: give its file name"
+    domains: ClassVar[tuple[str, ...]] = ("scaffold", "size", "cluster", "random", "time", "column")
+    recommended: ClassVar[Mapping[str, Any]] = {"backbone.residual": True, "backbone.width": 64}
+
+    def __init__(self, settings: TableSettings) -> None:
+        self.settings = settings.opened()
+
+    def check(self, domain: str, kind: str) -> None:
+        """Refuse a split whose column was not named."""
+        super().check(domain, kind)
+        for name in ("time", "column"):
+            option = "split" if name == "column" else name
+            if domain == name and getattr(self.settings, option) is None:
+                raise OutlandError(f"the split '{name}' needs a column: name it with --{option}")
+
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The table under one split."""
+        self.check(domain, kind)
+        columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
+        name = f"table-{Path(self.settings.file).name.split('.')[0]}"
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 1, **columns}
+
+        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
+            yield recipe, self._read(recipe)
+
+        found = (cache or Cache()).load_or_build(recipe, build)
+        if self.settings.strict and found.source["quarantine"]:
+            row, column, value, reason = found.source["quarantine"][0]
+            count = len(found.source["quarantine"])
+            raise OutlandError(
+                f"{count} rows cannot be used; the first: row {row}, column '{column}': {reason} ({value!r})"
+            )
+        return self._split(found, domain, seed)
+
+    def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
+        """The SMILES of these graphs, from the table."""
+        wanted = set(graphs.extra["row"].tolist())
+        rows = enumerate(read_rows(Path(self.settings.file)), 1)
+        found = {place: row[self.settings.smiles] for place, row in rows if place in wanted}
+        return [found[row] for row in graphs.extra["row"].tolist()]
+
+    def _read(self, recipe: dict[str, Any]) -> Splits:
+        path = Path(self.settings.file)
+        labels = survey(read_rows(path), self.settings.targets, self.settings.task)
+        usable = UsableRows(self.settings, labels)
+        wanted = Wanted(canonical=True, fingerprint=recipe["cluster"])
+        rows, again = tee(read_rows(path))
+        for chunk in read_molecules((row[self.settings.smiles] for row in rows), wanted, f"Reading {path.name}"):
+            usable.take(chunk, again)
+        graphs = usable.graphs()
+        about = {**recipe, **usable.findings(), "classes": list(labels.classes), "task": asdict(labels.task)}
+        schema = Schema(ATOMS, labels.task, BONDS)
+        return Splits(graphs, {"all": torch.arange(len(graphs))}, schema, about)
+
+    def _split(self, found: Splits, domain: str, seed: int) -> Splits:
+        graphs, settings = found.graphs, self.settings
+        parts = _parts(graphs, domain, seed, settings, found.source)
+        train = parts.get("train", torch.zeros(0, dtype=torch.long))
+        environment = graphs.environment
+        if environment is None and domain in ("scaffold", "cluster"):
+            environment = grouped_environments(graphs.extra[domain], train)
+        elif environment is None:
+            environment = size_environments(graphs.node_counts, train)
+        count = len(environment[train].unique())
+        source = {
+            **found.source,
+            "dataset": Path(settings.file).name,
+            "domain": domain,
+            "kind": "covariate",
+            "seed": seed,
+            "environments": "column" if graphs.environment is not None else domain if domain in _GROUPED else "size",
+        }
+        return Splits(
+            replace(graphs, environment=environment), parts, replace(found.schema, environments=count), source
+        )
+
+
+_GROUPED = ("scaffold", "cluster")
+
+
+def _parts(graphs: PackedGraphs, domain: str, seed: int, settings: TableSettings, source: Mapping[str, Any]) -> Parts:
+    match domain:
+        case "scaffold" | "cluster":
+            return by_group(graphs.extra[domain])
+        case "size":
+            return by_size(graphs.node_counts)
+        case "random":
+            return at_random(len(graphs), seed)
+        case "time":
+            return by_time(graphs.extra["time"])
+        case _:
+            words = [source["split_words"][code] for code in graphs.extra["split"].tolist()]
+            return by_words(words, settings.split or "")
+
+
+def write_quarantine(splits: Splits, path: Path) -> int:
+    """Write the rows that could not be used as a table; how many they are."""
+    refused = splits.source.get("quarantine", [])
+    if refused:
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(["row", "column", "value", "reason"])
+        writer.writerows(refused)
+        write_text(path, text.getvalue())
+    return len(refused)

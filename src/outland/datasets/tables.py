@@ -1,0 +1,96 @@
+"""Rows of a table on disk, one at a time: CSV or TSV, gzip'd or not, or Parquet."""
+
+import csv
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from outland.errors import OutlandError, unknown
+
+Row = dict[str, str]
+_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The table's rows as text, in order; blank lines are skipped, missing cells are empty."""
+    kind = _kind(path)
+    if kind in (".parquet", ".pq"):
+        yield from _parquet(path)
+        return
+    try:
+        with _open(path) as stream:
+            reader = csv.DictReader(stream, delimiter=_delimiter(stream), restval="", restkey="")
+            for row in reader:
+                yield {name: value for name, value in row.items() if name}
+    except csv.Error as problem:
+        raise OutlandError(f"{path}, line {reader.line_num}: {problem}") from None
+    except (OSError, EOFError) as problem:
+        raise OutlandError(f"{path} cannot be read: {problem}") from None
+
+
+def columns(path: Path) -> list[str]:
+    """The names of the table's columns."""
+    if not path.exists():
+        raise OutlandError(f"there is no file {path}")
+    if path.stat().st_size == 0:
+        raise OutlandError(f"{path} is empty")
+    try:
+        if _kind(path) in (".parquet", ".pq"):
+            return list(_pyarrow().ParquetFile(path).schema_arrow.names)
+        with _open(path) as stream:
+            names = csv.DictReader(stream, delimiter=_delimiter(stream)).fieldnames
+    except (OSError, EOFError, ValueError, csv.Error) as problem:
+        raise OutlandError(f"{path} cannot be read: {problem}") from None
+    if not names:
+        raise OutlandError(f"{path} has no header line")
+    return [name for name in names if name]
+
+
+def need(path: Path, names: list[str]) -> None:
+    """Refuse a table that lacks one of these columns, listing those it has."""
+    have = columns(path)
+    for name in names:
+        if name not in have:
+            raise unknown(f"column of {path.name}", name, have)
+    if next(read_rows(path), None) is None:
+        raise OutlandError(f"{path} has a header and no rows")
+
+
+def _kind(path: Path) -> str:
+    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise OutlandError(
+            f"{path} is not a table outland can read: its name must end in {', '.join(_SUFFIXES)} or .gz"
+        )
+    return suffix
+
+
+def _open(path: Path) -> IO[str]:
+    # Bytes that are not UTF-8 come through as surrogates, so that the row they are in can be named.
+    text: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+    return cast(IO[str], gzip.open(path, "rt", **text)) if path.suffix == ".gz" else path.open(**text)
+
+
+def _delimiter(stream: IO[str]) -> str:
+    """What separates the cells: the commonest of comma, semicolon and tab in the first line."""
+    header = stream.readline()
+    stream.seek(0)
+    return max(",;\t", key=header.count)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise OutlandError("Parquet tables need pyarrow: pip install 'outland[molecules]'") from None
+    return pyarrow.parquet
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        for batch in _pyarrow().ParquetFile(path).iter_batches(4096):
+            for row in batch.to_pylist():
+                yield {name: "" if value is None else str(value) for name, value in row.items()}
+    except (OSError, ValueError) as problem:
+        raise OutlandError(f"{path} cannot be read: {problem}") from None

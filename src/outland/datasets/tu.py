@@ -1,0 +1,259 @@
+"""TU: six small collections of graphs, each in ten stratified folds.
+
+MUTAG, NCI1, PROTEINS, COLLAB, IMDB-BINARY and IMDB-MULTI of the TU Dortmund collection (Morris et al., "TUDataset",
+2020). There is no shift: the graphs are shuffled by the seed and dealt into ten folds with equal shares of every
+class. Fold *k* is the test part, the next fold validates and the other eight train, so nothing is ever chosen by
+looking at the test part, and over the ten folds every graph is tested once and validates once.
+
+A node's label is one categorical column: an embedding table is exactly a linear layer on the one-hot label. Where
+nodes have no labels (COLLAB, IMDB) the degree is the category. Edge labels and node attributes are left aside, as in
+the CAL protocol (Sui et al., KDD 2022).
+"""
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from outland.datasets.base import Dataset
+from outland.datasets.sources import DataFolder, RawFile
+from outland.errors import OutlandError
+from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.graphs.packed import reverse_edges, smallest
+
+FOLDS = 10
+_BLOCK = 256
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is known of a collection: archives are packed in more than one way, their content is checked instead.
+
+    Args:
+        classes: graphs of each class, in order of the label.
+        nodes, edges: mean nodes and mean undirected edges a graph, self-loops left out, to two decimals.
+        labelled: whether nodes have labels.
+    """
+
+    classes: tuple[int, ...]
+    nodes: float
+    edges: float
+    labelled: bool
+
+
+class TU(Dataset):
+    """One collection; a domain is a fold, and every fold is cut from the same cache entry.
+
+    Attributes:
+        archive: the collection's name in its own files.
+        published: what the archive must hold.
+    """
+
+    domains: ClassVar[tuple[str, ...]] = tuple(f"fold{number}" for number in range(FOLDS))
+    kinds: ClassVar[tuple[str, ...]] = ("none",)
+    archive: ClassVar[str]
+    published: ClassVar[Published]
+
+    @property
+    def file(self) -> RawFile:
+        """The archive: below the data folder, and at home."""
+        home = "https://www.chrsmrrs.com/graphkerneldatasets"
+        return RawFile(f"tu/{self.archive}.zip", None, f"{home}/{self.archive}.zip")
+
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The splits with one fold as the test part; another seed gives other folds of the same graphs."""
+        self.check(domain, kind)
+        recipe = {"name": f"tu-{self.name}", "recipe": 1}
+
+        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
+            graphs, features = self.read((data or DataFolder()).find(self.file))
+            task = Task("multiclass", len(self.published.classes), "accuracy")
+            yield recipe, Splits(graphs, {}, Schema(features, task))
+
+        whole = (cache or Cache()).load_or_build(recipe, build)
+        parts = fold_parts(whole.graphs.y, self.domains.index(domain), seed)
+        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
+        return Splits(whole.graphs, parts, whole.schema, source)
+
+    def read(self, path: Path) -> tuple[PackedGraphs, Features]:
+        """The graphs of an archive and their node features; refuse one that does not hold the published graphs."""
+        graphs, features = read_archive(path, self.archive, self.published.labelled)
+        published, total = self.published, max(len(graphs), 1)
+        facts = {
+            "graphs": (len(graphs), sum(published.classes)),
+            "graphs of each class": (tuple(torch.bincount(graphs.y).tolist()), published.classes),
+            "nodes a graph": (f"{len(graphs.x) / total:.2f}", f"{published.nodes:.2f}"),
+            "undirected edges a graph": (f"{graphs.reverse.numel() / 2 / total:.2f}", f"{published.edges:.2f}"),
+        }
+        for what, (found, expected) in facts.items():
+            if found != expected:
+                raise OutlandError(
+                    f"{path} does not hold the published {self.archive}: "
+                    f"it has {found} {what}, not {expected}; replace or remove it"
+                )
+        return graphs, features
+
+
+class MUTAG(TU):
+    """Which nitroaromatic compounds are mutagenic (Debnath et al. 1991)."""
+
+    name: ClassVar[str] = "mutag"
+    summary: ClassVar[str] = "mutagenic or not: nitroaromatic compounds (2 classes, 188 graphs, ten folds)"
+    archive: ClassVar[str] = "MUTAG"
+    published: ClassVar[Published] = Published((63, 125), 17.93, 19.79, labelled=True)
+
+
+class NCI1(TU):
+    """Which compounds slow the growth of lung cancer cells (Wale et al. 2008)."""
+
+    name: ClassVar[str] = "nci1"
+    summary: ClassVar[str] = "active against lung cancer or not: compounds (2 classes, 4,110 graphs, ten folds)"
+    archive: ClassVar[str] = "NCI1"
+    published: ClassVar[Published] = Published((2053, 2057), 29.87, 32.30, labelled=True)
+
+
+class PROTEINS(TU):
+    """Which proteins are enzymes (Dobson and Doig 2003; Borgwardt et al. 2005)."""
+
+    name: ClassVar[str] = "proteins"
+    summary: ClassVar[str] = "enzyme or not: proteins as secondary structures (2 classes, 1,113 graphs, ten folds)"
+    archive: ClassVar[str] = "PROTEINS"
+    published: ClassVar[Published] = Published((663, 450), 39.06, 72.82, labelled=True)
+
+
+class COLLAB(TU):
+    """A researcher's field from who worked with whom (Yanardag and Vishwanathan 2015)."""
+
+    name: ClassVar[str] = "collab"
+    summary: ClassVar[str] = "field of physics of a circle of co-authors (3 classes, 5,000 graphs, ten folds)"
+    archive: ClassVar[str] = "COLLAB"
+    published: ClassVar[Published] = Published((2600, 775, 1625), 74.49, 2457.22, labelled=False)
+
+
+class IMDBBinary(TU):
+    """Genre from who acted with whom: action or romance (Yanardag and Vishwanathan 2015)."""
+
+    name: ClassVar[str] = "imdb-binary"
+    summary: ClassVar[str] = "genre of a circle of actors (2 classes, 1,000 graphs, ten folds)"
+    archive: ClassVar[str] = "IMDB-BINARY"
+    published: ClassVar[Published] = Published((500, 500), 19.77, 96.53, labelled=False)
+
+
+class IMDBMulti(TU):
+    """Genre from who acted with whom: comedy, romance or science fiction (Yanardag and Vishwanathan 2015)."""
+
+    name: ClassVar[str] = "imdb-multi"
+    summary: ClassVar[str] = "genre of a circle of actors (3 classes, 1,500 graphs, ten folds)"
+    archive: ClassVar[str] = "IMDB-MULTI"
+    published: ClassVar[Published] = Published((500, 500, 500), 13.00, 65.94, labelled=False)
+
+
+def fold_parts(y: Tensor, fold: int, seed: int) -> dict[str, Tensor]:
+    """Test on one fold, validate on the next, train on the rest; the folds depend on labels and seed alone.
+
+    Shuffled graphs are put in order of class and dealt out like cards, so folds differ by at most one graph, in all
+    and in every class.
+    """
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(y)))
+    order = order[y[order].argsort(stable=True)]
+    place = (torch.arange(len(y)) - fold) % FOLDS
+    return {"train": order[place > 1], "val": order[place == 1], "test": order[place == 0]}
+
+
+def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, Features]:
+    """The graphs of an archive in TU layout and their node features, read in memory: nothing is unpacked to disk.
+
+    Self-loops and repeated edges are left out. Classes and node labels are numbered from 0 in sorted order.
+    """
+    with _opened(path) as archive:
+        pairs = _numbers(archive, path, f"{name}_A.txt", 2)
+        indicator = _numbers(archive, path, f"{name}_graph_indicator.txt")[:, 0]
+        labels = _numbers(archive, path, f"{name}_graph_labels.txt")[:, 0]
+        node_labels = _numbers(archive, path, f"{name}_node_labels.txt")[:, 0] if labelled else None
+    owner = indicator.astype(np.int64) - 1
+    if (np.diff(owner) < 0).any() or owner[0] < 0 or owner[-1] >= len(labels):
+        raise OutlandError(f"{path}: the nodes do not stand in order of the {len(labels)} graphs they belong to")
+    if node_labels is not None and len(node_labels) != len(owner):
+        raise OutlandError(f"{path} has {len(node_labels)} node labels for {len(owner)} nodes")
+    source, target = _edges(path, f"{name}_A.txt", pairs, owner)
+    del pairs
+    if node_labels is None:
+        category = np.bincount(source, minlength=len(owner))
+    else:
+        category = np.unique(node_labels, return_inverse=True)[1]
+    node_counts = torch.from_numpy(np.bincount(owner, minlength=len(labels)))
+    edge_counts = torch.from_numpy(np.bincount(owner[source], minlength=len(labels)))
+    first = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
+    edge_index = smallest(torch.from_numpy(np.stack([source, target])) - first)
+    graphs = PackedGraphs(
+        x=smallest(torch.from_numpy(category)[:, None]),
+        edge_index=edge_index,
+        node_counts=node_counts,
+        edge_counts=edge_counts,
+        y=torch.from_numpy(np.unique(labels, return_inverse=True)[1]),
+        reverse=smallest(_reverse(edge_index, node_counts, edge_counts)),
+    )
+    return graphs, Features(1, (int(category.max()) + 1,))
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as problem:
+        raise OutlandError(f"{path} is not a whole zip archive ({problem}); replace or remove it") from None
+
+
+def _numbers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) -> npt.NDArray[np.int32]:
+    """The whole numbers `[lines, columns]` of a member, in whatever folder of the archive it lies."""
+    found = [member for member in archive.infolist() if PurePosixPath(member.filename).name == name]
+    if len(found) != 1:
+        raise OutlandError(f"{path} holds {len(found)} files {name}, not one; replace or remove it")
+    if not found[0].file_size:
+        raise OutlandError(f"{path}: {name} is empty; replace or remove the archive")
+    try:
+        # Through TextIOWrapper: a member of a zip archive gives single lines four times as slowly.
+        with archive.open(found[0]) as stream, TextIOWrapper(stream, "ascii") as lines:
+            table = np.loadtxt(lines, dtype=np.int32, delimiter=",", comments=None, ndmin=2)
+    except ValueError as problem:
+        raise OutlandError(f"{path}: {name} cannot be read: {problem}") from None
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
+        raise OutlandError(f"{path}: {name} is damaged ({problem}); replace or remove the archive") from None
+    if table.shape[1] != columns:
+        raise OutlandError(f"{path}: {name} has {table.shape[1]} columns, not {columns}")
+    return table
+
+
+def _edges(path: Path, name: str, pairs: npt.NDArray[np.int32], owner: Whole) -> tuple[Whole, Whole]:
+    """Sources and targets, counted from 0, in order; each edge once, and no self-loop."""
+    nodes = len(owner)
+    source, target = pairs.T.astype(np.int64) - 1
+    outside = (np.minimum(source, target) < 0) | (np.maximum(source, target) >= nodes)
+    if outside.any():
+        raise OutlandError(f"{path}: {name}, line {outside.argmax() + 1}: there are only the nodes 1 to {nodes}")
+    across = owner[source] != owner[target]
+    if across.any():
+        raise OutlandError(f"{path}: {name}, line {across.argmax() + 1}: the edge joins two graphs")
+    keys = (source * nodes + target)[source != target]
+    keys.sort()  # np.unique would hash: for the edges of COLLAB in minutes, not seconds
+    source, target = np.divmod(keys[np.diff(keys, prepend=-1) > 0], nodes)
+    return source, target
+
+
+def _reverse(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
+    """Where each edge's other direction stands, found for a few hundred graphs at a time to spare memory."""
+    nodes, counts = node_counts.split(_BLOCK), edge_counts.split(_BLOCK)
+    edges = edge_index.split([int(count.sum()) for count in counts], dim=1)
+    return torch.cat([reverse_edges(*block).int() for block in zip(edges, nodes, counts, strict=True)])
