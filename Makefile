@@ -9,7 +9,7 @@ WORKERS ?= 2
 .PHONY: help demo test check format clean
 
 help:
-	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 3 minutes)"
+	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make format  put the code in its standard form"

@@ -7,7 +7,8 @@ import outland.graphs.batches
 import outland.settings
 from outland.errors import OutlandError
 from outland.methods.aia import AIASettings
-from outland.settings import change, fit
+from outland.nn import BackboneSettings
+from outland.settings import change, describe, fit
 from outland.training import DataSettings, TrainSettings
 
 
@@ -33,6 +34,15 @@ def test_optional_values():
 def test_misfits_are_refused(value, kind):
     with pytest.raises(OutlandError, match=r"train.thing takes"):
         fit(value, kind, "train.thing")
+
+
+def test_every_setting_is_described():
+    for settings in (AIASettings(), TrainSettings(), DataSettings(), BackboneSettings()):
+        for name, _, meaning in describe(settings):
+            assert len(meaning) > 8, name
+    rows = {name: (value, meaning) for name, value, meaning in describe(AIASettings())}
+    assert rows["lambda_s"] == ("0.5", "share of nodes and edges that the stable mask should keep.")
+    assert rows["lr"][1].startswith("β")
 
 
 def test_choices():

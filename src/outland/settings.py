@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -70,6 +71,23 @@ def _plain(value: Any, kind: Any) -> Any:
     if kind is str:
         return str(value)
     raise TypeError(kind)
+
+
+def describe(settings: Any) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of every setting; the meaning is what the class's doc-string says under Args."""
+    meanings: dict[str, str] = {}
+    names: list[str] = []
+    for cls in reversed(type(settings).__mro__):
+        _, _, block = (cls.__doc__ or "").partition("Args:\n")
+        for line in block.splitlines():
+            entry = re.fullmatch(r" {8}(\w+(?:, \w+)*): (.+)", line)
+            if entry:
+                names = entry.group(1).split(", ")
+                meanings |= dict.fromkeys(names, entry.group(2))
+            elif names and line.startswith(" " * 12):
+                meanings |= dict.fromkeys(names, f"{meanings[names[-1]]} {line.strip()}")
+    fields = dataclasses.fields(settings)
+    return [(f.name, str(getattr(settings, f.name)), meanings.get(f.name, "")) for f in fields]
 
 
 def parse_assignments(assignments: Iterable[str], groups: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -40,8 +40,8 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
             save_file(own, scratch / _TENSORS)
             state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
-    except OSError as problem:
-        raise OutlandError(f"cannot write {folder}: {problem.strerror or problem}") from None
+    except (OSError, SafetensorError) as problem:
+        raise OutlandError(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 def read_snapshot(folder: Path) -> Snapshot:

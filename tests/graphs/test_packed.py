@@ -72,6 +72,12 @@ def test_tensors_and_back(motif):
             Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0])),
             "graph 1 has 3 node features",
         ),
+        (Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0.5], [1]]), y=torch.tensor([0])), "of whole numbers"),
+        (Data(x=torch.ones(2, 1), edge_index=torch.zeros(3, 2).long(), y=torch.tensor([0])), "with two rows"),
+        (
+            Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), edge_attr=torch.ones(3), y=torch.tensor([0])),
+            "graph 1 has 1 edges and features for 3",
+        ),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0])), "graph 1 has no x"),
         (Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0, 1])), "2 labels"),
     ],
@@ -85,6 +91,11 @@ def test_broken_graphs_are_named(broken, words):
 def test_double_precision_becomes_single():
     graph = Data(x=torch.ones(2, 1).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0]))
     assert PackedGraphs.from_data_list([graph]).x.dtype == torch.float
+
+
+def test_one_graph_is_no_list():
+    with pytest.raises(OutlandError, match="give a list"):
+        PackedGraphs.from_data_list(odd_graphs()[0])
 
 
 def test_no_graphs_at_all():

@@ -1,5 +1,4 @@
 import dataclasses
-import re
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ import torch
 from outland.errors import OutlandError
 from outland.graphs import Batches
 from outland.methods import Progress, build_method
-from outland.methods.aia import AIA, AIASettings
+from outland.methods.aia import AIA
 from outland.methods.parts.random_masks import random_mask
 from outland.methods.parts.ratio import ratio_penalty
 from outland.nn import BackboneSettings, Mask
@@ -229,8 +228,3 @@ class TestRandomMask:
         other = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
         assert torch.equal(first.edge, again.edge)
         assert not torch.equal(first.edge, other.edge)
-
-
-def test_settings_are_all_documented():
-    for field in dataclasses.fields(AIASettings):
-        assert re.search(rf"^ +(\w+, )*{field.name}(, \w+)*:", AIASettings.__doc__, re.MULTILINE), field.name

@@ -126,11 +126,11 @@ def _show_record(record: Any, folder: Path) -> None:
 
 
 @app.command("list")
-def list_(what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones")]) -> None:
+def list_(what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones|settings")]) -> None:
     """List what there is."""
     from rich.console import Console
 
-    lists = {"datasets": _datasets, "methods": _methods, "backbones": _backbones}
+    lists = {"datasets": _datasets, "methods": _methods, "backbones": _backbones, "settings": _settings}
     if what not in lists:
         raise unknown("list", what, lists)
     Console().print(lists[what]())
@@ -172,8 +172,28 @@ def _backbones() -> Any:
     return table
 
 
+def _settings() -> Any:
+    from rich.table import Table
+
+    from outland.methods import METHODS, find_method
+    from outland.nn import BackboneSettings
+    from outland.settings import describe
+    from outland.training import DataSettings, TrainSettings
+
+    groups: dict[str, Any] = {"data": DataSettings(), "backbone": BackboneSettings(), "train": TrainSettings()}
+    groups |= {f"method ({name})": find_method(name).Settings() for name in METHODS}
+    table = Table("setting", "default", "meaning", title="For --set GROUP.NAME=VALUE; a dataset may start from others")
+    for group, settings in groups.items():
+        table.add_section()
+        for name, value, meaning in describe(settings):
+            table.add_row(f"{group}.{name}" if "(" not in group else f"method.{name} ({group[8:]}", value, meaning)
+    return table
+
+
 def main() -> None:
     """Run the command line; what the user can mend is one sentence and exit status 2."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         sys.exit(app(standalone_mode=False))
     except OutlandError as problem:

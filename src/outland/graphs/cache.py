@@ -1,9 +1,9 @@
 """Prepared graphs on disk: keyed by recipe, checksummed, written whole or not at all."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Cache:
         key = digest(canonical_json({"version": VERSION, "recipe": dict(recipe)}))[:16]
         return self.folder / f"{recipe['name']}-{key}"
 
-    @contextmanager
+    @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Hold the right to build; a second process waits, then finds what it wants built."""
         writable_folder(self.folder)
@@ -80,9 +80,10 @@ class Cache:
             build: makes (recipe, splits) for this entry and any others that the same work yields.
             together: a name that all entries of the same work share, so that only one process does it.
         """
-        found = self._load_intact(recipe)
-        if found is not None:
-            return found
+        with contextlib.suppress(DamagedSnapshot):
+            found = self.load(recipe)
+            if found is not None:
+                return found
         with self.lock(together or self.path(recipe).name):
             found = self._load_intact(recipe)
             if found is not None:

@@ -114,16 +114,13 @@ class PackedGraphs:
     @classmethod
     def from_data_list(cls, graphs: Sequence["Data"]) -> "PackedGraphs":
         """Pack PyG `Data` objects; `x`, `edge_index` and `y` are needed, `edge_attr` and `environment` taken along."""
+        if hasattr(graphs, "edge_index"):
+            raise OutlandError("this is one graph; give a list of them")
+        graphs = list(graphs)
         if not graphs:
             raise OutlandError("there are no graphs to pack")
         for position, graph in enumerate(graphs):
-            for name in ("x", "edge_index", "y"):
-                if getattr(graph, name, None) is None:
-                    raise OutlandError(f"graph {position} has no {name}")
-            if graph.edge_index.numel() and not 0 <= int(graph.edge_index.min()) <= int(graph.edge_index.max()) < len(
-                graph.x
-            ):
-                raise OutlandError(f"graph {position} has an edge to a node it does not have")
+            _check_graph(graph, f"graph {position}")
             if _column(graph.x).shape[1] != _column(graphs[0].x).shape[1]:
                 raise OutlandError(
                     f"graph {position} has {_column(graph.x).shape[1]} node features, graph 0 has others"
@@ -207,6 +204,22 @@ def smallest(places: Tensor) -> Tensor:
     """The same whole numbers, from 0 up, in the smallest type that holds them: sets of graphs are mostly edges."""
     top = int(places.max()) if places.numel() else 0
     return places.to(torch.uint8 if top < 2**8 else torch.int16 if top < 2**15 else torch.int32)
+
+
+def _check_graph(graph: "Data", name: str) -> None:
+    """Refuse a graph that cannot be packed, in a sentence that names it."""
+    for field_name in ("x", "edge_index", "y"):
+        if getattr(graph, field_name, None) is None:
+            raise OutlandError(f"{name} has no {field_name}")
+    edges = graph.edge_index
+    if not isinstance(graph.x, Tensor) or graph.x.dim() not in (1, 2):
+        raise OutlandError(f"{name}: x must be a tensor with one row a node")
+    if not isinstance(edges, Tensor) or edges.dim() != 2 or len(edges) != 2 or edges.is_floating_point():
+        raise OutlandError(f"{name}: edge_index must be a tensor of whole numbers with two rows, [2, edges]")
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(graph.x):
+        raise OutlandError(f"{name} has an edge to a node it does not have")
+    if getattr(graph, "edge_attr", None) is not None and len(graph.edge_attr) != edges.shape[1]:
+        raise OutlandError(f"{name} has {edges.shape[1]} edges and features for {len(graph.edge_attr)}")
 
 
 def _single(values: Tensor) -> Tensor:

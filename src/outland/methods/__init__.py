@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from outland.errors import unknown
+from outland.errors import OutlandError, unknown
 from outland.graphs import Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Schedule, Terms
 from outland.nn import BackboneSettings, initialise
@@ -27,6 +27,8 @@ def method_settings(name: str, values: dict[str, Any]) -> MethodSettings:
     """Settings of `method` or `method:preset`, with single values changed."""
     method = find_method(name)
     preset = name.partition(":")[2]
+    if preset and not method.presets:
+        raise OutlandError(f"{method.name} has no presets: write --method {method.name}")
     if preset and preset not in method.presets:
         raise unknown(f"preset of {method.name}", preset, method.presets)
     settings = method.presets[preset]() if preset else method.Settings()

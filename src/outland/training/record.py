@@ -58,7 +58,7 @@ class RunRecord:
                 raise OutlandError(f"{path} was written by a newer version of outland")
             return cls(**plain)
         except (OSError, ValueError, TypeError, AttributeError) as problem:
-            raise OutlandError(f"{path} is not a run record: {problem}") from None
+            raise OutlandError(f"{path} is not a run record ({problem}); start the run again with --force") from None
 
     def test(self) -> float:
         """The test score of the chosen model; NaN where it could not be taken."""

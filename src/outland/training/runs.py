@@ -16,6 +16,7 @@ from outland.errors import OutlandError
 from outland.files import writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method
+from outland.progress import console
 from outland.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
 from outland.training.record import RunRecord, describe_environment
@@ -56,7 +57,9 @@ def run(
         method, splits = prepare(spec, where, cache, data)
         trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, watcher)
         if resume:
-            trainer.resume()
+            done = trainer.resume()
+            word = f"Going on at epoch {done} of {spec.train.epochs}" if done else "No checkpoint yet: starting anew"
+            console().print(f"{word}, in {folder.path}", soft_wrap=True)
         trainer.fit()
         record = _record(spec, trainer, where)
         folder.finish(method, record)
@@ -106,10 +109,10 @@ class RunFolder:
                 if force:
                     self._clear()
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
-                    state = "finished" if self.record_path.exists() else "begun"
+                    finished = self.record_path.exists()
+                    state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
                     raise OutlandError(
-                        f"this run was already {state} in {self.path}: use --resume to go on with it, "
-                        "or --force to start over"
+                        f"this run was already {state} in {self.path}: use --resume to {verb}, or --force to start over"
                     )
                 write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
                 yield

@@ -3,7 +3,10 @@
 import sys
 from typing import Any
 
+from rich.console import Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from outland.progress import console
 
@@ -32,24 +35,24 @@ class Watcher:
 
 
 class BarWatcher(Watcher):
-    """A progress bar with the last epoch's loss terms and validation score, and the time left."""
+    """A progress bar with the time left, and below it the last epoch's validation scores and loss terms."""
 
     def __init__(self) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=30),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console(),
         )
+        self._note = Text("")
+        self._live = Live(Group(self._bar, self._note), console=console())
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Show the bar."""
-        self._bar.start()
-        self._task = self._bar.add_task(title, total=epochs * steps, completed=done * steps, note="")
+        self._live.start()
+        self._task = self._bar.add_task(title, total=epochs * steps, completed=done * steps)
 
     def step(self) -> None:
         """Move the bar."""
@@ -59,11 +62,11 @@ class BarWatcher(Watcher):
         """Tell how the epoch went."""
         scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
         terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
-        self._bar.update(self._task, note=f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}")
+        self._note.plain = f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}"
 
     def stop(self) -> None:
         """Leave the bar as it is."""
-        self._bar.stop()
+        self._live.stop()
 
 
 def watcher() -> Watcher:
