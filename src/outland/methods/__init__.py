@@ -10,7 +10,16 @@ from outland.nn import BackboneSettings, initialise
 from outland.settings import change
 
 # name -> module:class, imported when asked for
-METHODS = {"erm": "outland.methods.erm:ERM", "aia": "outland.methods.aia:AIA"}
+METHODS = {
+    "erm": "outland.methods.erm:ERM",
+    "irm": "outland.methods.irm:IRM",
+    "groupdro": "outland.methods.groupdro:GroupDRO",
+    "vrex": "outland.methods.vrex:VREx",
+    "dropedge": "outland.methods.dropedge:DropEdge",
+    "flag": "outland.methods.flag:FLAG",
+    "m-mixup": "outland.methods.mmixup:MMixup",
+    "aia": "outland.methods.aia:AIA",
+}
 
 
 def find_method(name: str) -> type[Method]:

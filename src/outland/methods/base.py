@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from outland.errors import OutlandError
-from outland.graphs import GraphBatch, Schema
+from outland.graphs import GraphBatch, PackedGraphs, Schema
 from outland.methods.parts.risk import mean_risk
 from outland.nn import BackboneSettings, Mask
 from outland.settings import check_ranges
@@ -107,6 +107,9 @@ class Method(nn.Module):
                 f"{self.name} needs at least two training environments and these graphs have {schema.environments}: "
                 "give every graph an `environment`, or take a dataset or split that has them"
             )
+
+    def prepare(self, graphs: PackedGraphs, train: Tensor, seed: int) -> None:
+        """Look at the training graphs once, before the first step; most methods need not."""
 
     def phases(self) -> list[Phase]:
         """The moves of one training step, in order."""

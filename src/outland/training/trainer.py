@@ -74,6 +74,7 @@ class Trainer:
             layout=settings.layout,
         )
         self.seed = seed
+        method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []

@@ -4,18 +4,8 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
+from outland.methods.parts.ranking import ranks
 from outland.nn import Mask
-
-
-def ranks(keys: Tensor, owner: Tensor, groups: int) -> Tensor:
-    """Place of each row among its owner's rows, by ascending key: a sort with two keys, so that groups never mix."""
-    order = keys.argsort(stable=True)
-    order = order[owner[order].argsort(stable=True)]
-    sizes = torch.zeros(groups, dtype=torch.long, device=keys.device).index_add_(0, owner, torch.ones_like(owner))
-    starts = sizes.cumsum(0) - sizes
-    result = torch.empty_like(order)
-    result[order] = torch.arange(len(order), device=keys.device) - starts[owner[order]]
-    return result
 
 
 def random_mask(batch: GraphBatch, share: float, random: torch.Generator, dtype: torch.dtype) -> Mask:

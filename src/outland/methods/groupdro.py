@@ -1,0 +1,74 @@
+"""Group distributionally robust optimisation: work hardest on the worst environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from outland.graphs import GraphBatch, Schema
+from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.erm import ERM
+from outland.methods.parts.environments import environment_means
+from outland.methods.parts.risk import label_losses
+from outland.nn import BackboneSettings
+from outland.settings import check_ranges
+
+
+@dataclass(frozen=True)
+class GroupDROSettings(MethodSettings):
+    """Hyper-parameters of GroupDRO.
+
+    Args:
+        step: η, how fast weight moves to the worse environments.
+        memory: `persistent` weights grow from batch to batch, as in the paper; `batch` starts anew each time (GOOD).
+    """
+
+    step: float = 0.01
+    memory: Literal["persistent", "batch"] = "persistent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, "method", step=(0, None))
+
+
+class GroupDRO(ERM):
+    r"""Distributionally Robust Neural Networks for Group Shifts (Sagawa et al., ICLR 2020).
+
+    .. math:: \min_\theta \sum_s q_s R_s, \qquad q_s \leftarrow q_s\,e^{\eta R_s} \ \text{(normalised)}
+
+    The weights carry no gradient and are kept as logarithms, so that they cannot overflow. An environment that is not
+    in the batch keeps its share.
+    """
+
+    name: ClassVar[str] = "groupdro"
+    citation: ClassVar[str] = "Sagawa et al., ICLR 2020"
+    needs_environments: ClassVar[bool] = True
+    Settings: ClassVar[type[MethodSettings]] = GroupDROSettings
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "step": (1e-3, 1e-2, 1e-1, 1.0),
+        "memory": ("batch", "persistent"),
+    }
+    log_weights: Tensor
+
+    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None) -> None:
+        super().__init__(schema, backbone, settings)
+        self.register_buffer("log_weights", torch.zeros(schema.environments))
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """The environments' losses, weighted towards the worst."""
+        assert batch.environment is not None
+        logits = self.classifier(batch)
+        losses, known = label_losses(logits, batch, self.schema.task)
+        risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
+        return {"weighted_risk": (self.weights(risks.detach(), present) * risks).sum()}
+
+    def weights(self, risks: Tensor, present: Tensor) -> Tensor:
+        """The weight of each environment after seeing these risks."""
+        moved = torch.where(present, self.settings.step * risks, 0)
+        if self.settings.memory == "batch":
+            return torch.where(present, moved, -torch.inf).softmax(0).nan_to_num()
+        with torch.no_grad():
+            self.log_weights.add_(moved).sub_(self.log_weights.logsumexp(0))
+        return self.log_weights.exp().to(risks.dtype)

@@ -1,0 +1,31 @@
+"""Risks by environment, and what can be asked of them."""
+
+import torch
+from torch import Tensor
+
+
+def environment_means(values: Tensor, known: Tensor, environment: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Mean of the known values in each environment `[S]`, 0 where it has none; and which have some `[S]`.
+
+    Args:
+        values: one a label `[B, T]`.
+        known: which of them count `[B, T]`.
+        environment: of each graph `[B]`.
+        count: S.
+    """
+    place = environment.clamp(0, count - 1)
+    total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1))
+    number = values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype))
+    return total / number.clamp(min=1), number > 0
+
+
+def mean_over(values: Tensor, present: Tensor) -> Tensor:
+    """Mean over the environments that are present; 0 if none is."""
+    return torch.where(present, values, 0).sum() / present.sum().clamp(min=1)
+
+
+def variance_over(values: Tensor, present: Tensor, unbiased: bool) -> Tensor:
+    """Variance over the environments that are present; exactly 0 for fewer than two."""
+    apart = torch.where(present, values - mean_over(values, present), 0).square().sum()
+    number = present.sum() - (1 if unbiased else 0)
+    return apart / number.clamp(min=1)

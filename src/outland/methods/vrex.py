@@ -1,0 +1,59 @@
+"""Risk extrapolation: environments should be equally hard."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from outland.graphs import GraphBatch
+from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.erm import ERM
+from outland.methods.parts.environments import environment_means, variance_over
+from outland.methods.parts.risk import label_losses
+from outland.settings import check_ranges
+
+
+@dataclass(frozen=True)
+class VRExSettings(MethodSettings):
+    """Hyper-parameters of VREx.
+
+    Args:
+        penalty: weight β of the variance.
+        warm_up: steps during which the weight is at most 1.
+        unbiased: divide the variance by the number of environments less one, as GOOD does; else by their number.
+    """
+
+    penalty: float = 10.0
+    warm_up: int = 0
+    unbiased: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, "method", penalty=(0, None), warm_up=(0, None))
+
+
+class VREx(ERM):
+    r"""Out-of-Distribution Generalization via Risk Extrapolation (Krueger et al., ICML 2021).
+
+    .. math:: \min_\theta \hat R + \beta\,\mathrm{Var}_s(R_s)
+
+    over the environments in the batch; with fewer than two the variance is 0.
+    """
+
+    name: ClassVar[str] = "vrex"
+    citation: ClassVar[str] = "Krueger et al., ICML 2021"
+    needs_environments: ClassVar[bool] = True
+    Settings: ClassVar[type[MethodSettings]] = VRExSettings
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"penalty": (1.0, 10.0, 100.0, 1000.0), "warm_up": (0, 500)}
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """The mean loss, and the variance of the environments' losses."""
+        assert batch.environment is not None
+        chosen: VRExSettings = self.settings
+        logits = self.classifier(batch)
+        losses, known = label_losses(logits, batch, self.schema.task)
+        risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
+        weight = min(1.0, chosen.penalty) if progress.step < chosen.warm_up else chosen.penalty
+        return {
+            "risk": self.risk(logits, batch),
+            "variance": weight * variance_over(risks, present, chosen.unbiased),
+        }

@@ -1,0 +1,220 @@
+"""What every method must do. A method's test class inherits `MethodCase` and says how it comes down to ERM."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from outland.errors import OutlandError
+from outland.graphs import PackedGraphs, Schema, Splits
+from outland.methods import Method, Progress, build_method, find_method, method_settings
+from outland.nn import BackboneSettings
+from outland.training import Trainer, TrainSettings
+from outland.training.checkpoint import Checkpoints
+from outland.training.stepper import Stepper
+from outland.training.watch import Watcher
+from tests.conftest import whole
+
+SMALL = BackboneSettings(width=8, layers=3, dropout=0.0)
+FRAME = TrainSettings(epochs=2, batch_size=6, eval_batch_size=8)
+
+
+class NoWaiting(TorchDispatchMode):
+    """Refuses what would make the host wait for a GPU: values read, and shapes that depend on values."""
+
+    WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "equal")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.partition("::")[2]
+        assert not any(name.startswith(wait) for wait in self.WAITS), f"{name} waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+class StopsAfterOne(Watcher):
+    """Ctrl-C in the second epoch."""
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        if row["epoch"] == 1:
+            raise KeyboardInterrupt
+
+
+def doubled(batch: Any) -> Any:
+    return batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
+
+
+class MethodCase:
+    """Tests for free.
+
+    Attributes:
+        name: the method.
+        zero: settings under which it is ERM on the same classifier (see `zero_strength` for more than settings).
+        still: settings under which nothing depends on random draws, for comparing layouts.
+        lowers: at least so many of 20 seeds see the loss fall after one step.
+    """
+
+    name: ClassVar[str]
+    zero: ClassVar[dict[str, Any]]
+    still: ClassVar[dict[str, Any]] = {}
+    lowers: ClassVar[int] = 19
+
+    def build(self, schema: Schema, seed: int = 0, **changes: Any) -> Method:
+        """A small model in double precision."""
+        backbone = dataclasses.replace(SMALL, **changes.pop("backbone", {}))
+        torch.manual_seed(seed)
+        method = build_method(self.name, schema, backbone, method_settings(self.name, changes)).double()
+        method.reseed(seed, torch.device("cpu"))
+        return method
+
+    def ready(self, schema: Schema, graphs: PackedGraphs, **changes: Any) -> tuple[Method, Stepper]:
+        """A model that has seen its training graphs, and what moves it."""
+        method = self.build(schema, **changes)
+        method.prepare(graphs, torch.arange(len(graphs)), 0)
+        return method, Stepper(method, FRAME)
+
+    def trainer(self, splits: Splits, checkpoints: Checkpoints | None = None, **frame: Any) -> Trainer:
+        torch.manual_seed(0)
+        backbone = dataclasses.replace(SMALL, dropout=0.3)
+        method = build_method(self.name, splits.schema, backbone, method_settings(self.name, {}))
+        return Trainer(method, splits, dataclasses.replace(FRAME, **frame), 0, checkpoints)
+
+    def zero_strength(self, method: Method) -> None:
+        """Anything that settings cannot say, such as masks that keep everything."""
+
+    def test_it_names_its_paper_and_its_search_space(self):
+        cls = find_method(self.name)
+        assert cls.citation
+        assert cls.__doc__
+        assert ".. math::" in cls.__doc__
+        method_settings(self.name, {name: values[0] for name, values in cls.space.items()})
+
+    def test_trains_on_every_kind_of_graph_and_label(self, any_splits):
+        run = self.trainer(any_splits)
+        run.fit()
+        for row in run.curves:
+            assert all(torch.tensor(list(row["loss"].values())).isfinite())
+        assert run.method(whole(any_splits.graphs)).shape == (24, any_splits.schema.task.outputs)
+
+    def test_zero_strength_is_erm(self, any_set):
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs, **self.zero)
+        self.zero_strength(method)
+        torch.manual_seed(0)
+        erm = build_method("erm", schema, self.reference_backbone(method), method_settings("erm", {})).double()
+        erm.classifier.load_state_dict(self.classifier_state(method))
+        batch = doubled(whole(graphs))
+        stepper._gradients(stepper.movers[self.classifier_phase(stepper)], batch, Progress())
+        reference = Stepper(erm, FRAME)
+        reference._gradients(reference.movers[0], batch, Progress())
+        found = self.classifier_gradients(method)
+        for name, parameter in erm.classifier.named_parameters():
+            ours = found[name]
+            theirs = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            ours = torch.zeros_like(parameter) if ours is None else ours
+            assert torch.allclose(ours, theirs, atol=1e-9), name
+
+    def reference_backbone(self, method: Method) -> BackboneSettings:
+        """The ERM that the method comes down to."""
+        return SMALL
+
+    def classifier_phase(self, stepper: Stepper) -> int:
+        """Which phase moves the classifier."""
+        return 0
+
+    def classifier_state(self, method: Method) -> dict[str, Any]:
+        """Its classifier's weights, under ERM's names."""
+        return method.classifier.state_dict()  # type: ignore[union-attr,operator]
+
+    def classifier_gradients(self, method: Method) -> dict[str, Any]:
+        """Its classifier's gradients, under ERM's names."""
+        return {name: parameter.grad for name, parameter in method.classifier.named_parameters()}  # type: ignore[union-attr,operator]
+
+    def test_each_phase_moves_its_own_parameters_only(self, any_set):
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs)
+        assert {id(p) for mover in stepper.movers for p in mover.parameters} == {id(p) for p in method.parameters()}
+        for mover in stepper.movers:
+            for parameter in method.parameters():
+                parameter.grad = None
+            stepper._gradients(mover, doubled(whole(graphs)), Progress())
+            own = {id(parameter) for parameter in mover.parameters}
+            assert all(parameter.grad is None for parameter in method.parameters() if id(parameter) not in own)
+            assert any(parameter.grad is not None and (parameter.grad != 0).any() for parameter in mover.parameters)
+
+    def test_one_seed_decides_everything(self, any_splits):
+        curves = []
+        for _ in range(2):
+            run = self.trainer(any_splits)
+            torch.rand(3)
+            run.fit()
+            curves.append(run.curves)
+        assert curves[0] == curves[1]
+
+    def test_resumed_run_equals_the_uninterrupted_one(self, any_splits, tmp_path):
+        complete = self.trainer(any_splits)
+        complete.fit()
+        half = self.trainer(any_splits, Checkpoints(tmp_path))
+        half.watcher = StopsAfterOne()
+        with pytest.raises(KeyboardInterrupt):
+            half.fit()
+        resumed = self.trainer(any_splits, Checkpoints(tmp_path))
+        assert resumed.resume() == 1
+        resumed.fit()
+        assert resumed.curves == complete.curves
+
+    def test_one_step_lowers_the_loss(self, motif):
+        graphs = motif.graphs.select(motif["train"][:8])
+        lowered = 0
+        for seed in range(20):
+            _, stepper = self.ready(motif.schema, graphs, seed=seed, **self.still)
+            mover = stepper.movers[self.classifier_phase(stepper)]
+            batch = doubled(whole(graphs))
+            first = stepper._gradients(mover, batch, Progress())
+            mover.optimiser.step()
+            second = stepper._gradients(mover, batch, Progress())
+            lowered += bool(sum(second.values()) < sum(first.values()))
+        assert lowered >= self.lowers
+
+    @pytest.mark.parametrize("chosen", [[0], [1], [2, 2], [0, 3], [0, 2, 4]], ids=str)
+    def test_small_and_uniform_batches_have_finite_losses(self, any_set, chosen):
+        """One graph, one node, no edges at all, one class, one environment."""
+        schema, graphs = any_set
+        _, stepper = self.ready(schema, graphs)
+        batch = doubled(whole(graphs.select(torch.tensor(chosen))))
+        for _ in range(2):
+            for value in stepper.step(batch, Progress()).values():
+                assert value.isfinite()
+        assert all(parameter.isfinite().all() for parameter in stepper.everyone)
+
+    def test_padding_changes_neither_losses_nor_gradients(self, any_set):
+        schema, graphs = any_set
+        results = []
+        for layout in ("exact", "padded"):
+            _, stepper = self.ready(schema, graphs, **self.still)
+            found = []
+            for mover in stepper.movers:
+                terms = stepper._gradients(mover, doubled(whole(graphs, layout)), Progress())
+                found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+            results.append(found)
+        assert len(results[0]) > 5
+        for one, other in zip(*results, strict=True):
+            assert torch.allclose(one, other, atol=1e-9)
+
+    def test_a_step_waits_for_nothing(self, any_set):
+        schema, graphs = any_set
+        _, stepper = self.ready(schema, graphs)
+        batch = doubled(whole(graphs, "padded"))
+        stepper.step(batch, Progress())  # the optimisers make their state
+        with NoWaiting():
+            for mover in stepper.movers:
+                stepper._gradients(mover, batch, Progress())
+
+    def test_it_says_when_it_needs_environments(self, any_set):
+        schema, _ = any_set
+        bare = dataclasses.replace(schema, environments=0)
+        if not find_method(self.name).needs_environments:
+            assert self.build(bare) is not None
+            return
+        with pytest.raises(OutlandError, match=f"{self.name} needs at least two training environments"):
+            self.build(bare)

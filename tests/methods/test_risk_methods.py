@@ -1,0 +1,257 @@
+"""ERM and the methods that reduce its losses in another way, or feed it other graphs."""
+
+import math
+
+import pytest
+import torch
+
+from outland.graphs import PackedGraphs, Schema, Task
+from outland.methods import Progress, build_method, method_settings
+from outland.methods.irm import scale_slopes
+from outland.methods.parts.environments import environment_means, variance_over
+from outland.methods.parts.risk import label_losses
+from outland.nn import BackboneSettings
+from tests.cases import SMALL, MethodCase, doubled
+from tests.conftest import REAL, odd_graphs, whole
+
+# The shared toy of the golden values: logits, labels, environments.
+LOGITS = torch.tensor([[1, 0, -1], [0.5, -0.5, 0], [2, 1, 0], [-1, 0, 1]], dtype=torch.double)
+CLASSES = Task("multiclass", 3, "accuracy")
+
+
+def toy(logits=LOGITS, y=(0, 1, 0, 2), environment=(0, 0, 1, 1)):
+    batch = whole(PackedGraphs.from_data_list(odd_graphs()[: len(logits)]))
+    return batch.replace(y=torch.tensor(y), environment=torch.tensor(environment))
+
+
+def built(name, **changes):
+    return build_method(name, REAL, SMALL, method_settings(name, changes)).double()
+
+
+class TestERM(MethodCase):
+    name = "erm"
+    zero = {}
+
+
+class TestIRM(MethodCase):
+    name = "irm"
+    zero = {"penalty": 0}
+
+    def test_golden(self):
+        method = built("irm")
+        slopes = scale_slopes(LOGITS, toy(), CLASSES)
+        g, _ = environment_means(slopes, torch.ones(4, 1).bool(), torch.tensor([0, 0, 1, 1]), 2)
+        assert g.tolist() == pytest.approx([0.1176443583, -0.4247896174], abs=1e-9)
+        assert method.penalty(LOGITS, toy()).item() == pytest.approx(0.0971432070, abs=1e-9)
+        assert built("irm", estimator="halves").penalty(LOGITS, toy()).item() == pytest.approx(-0.0499741019, abs=1e-9)
+
+    def test_golden_binary(self):
+        batch = toy(torch.zeros(2, 1), y=((1.0,), (1.0,)), environment=(0, 0))
+        slopes = scale_slopes(torch.tensor([[2.0], [-1.0]], dtype=torch.double), batch, Task("binary", 1, "rocauc"))
+        assert slopes.mean().item() == pytest.approx(0.2463263673, abs=1e-9)
+
+    @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
+    def test_closed_form_equals_autograd(self, kind):
+        task = Task(kind, 3, "accuracy")
+        y = torch.tensor([0, 1, 0, 2]) if kind == "multiclass" else torch.randint(0, 2, (4, 3)).double()
+        batch = toy(y=y.tolist())
+        scale = torch.ones((), dtype=torch.double, requires_grad=True)
+        losses, _ = label_losses(LOGITS * scale, batch, task)
+        (expected,) = torch.autograd.grad(losses.sum(), scale)
+        assert scale_slopes(LOGITS, batch, task).sum().item() == pytest.approx(expected.item(), abs=1e-9)
+
+    def test_repeating_an_environment_changes_nothing_and_resting_logits_cost_nothing(self):
+        method = built("irm")
+        twice = toy(torch.cat([LOGITS, LOGITS[:2]]), y=(0, 1, 0, 2, 0, 1), environment=(0, 0, 1, 1, 0, 0))
+        assert method.penalty(torch.cat([LOGITS, LOGITS[:2]]), twice).item() == pytest.approx(0.0971432070, abs=1e-9)
+        assert method.penalty(torch.zeros(4, 3).double(), toy()).item() == 0
+
+    def test_class_frequencies_are_a_resting_point(self):
+        y = (0, 0, 1, 2)
+        logits = torch.tensor([2.0, 1.0, 1.0]).log().expand(4, 3).double()
+        assert built("irm").penalty(logits, toy(y=y, environment=(0, 0, 0, 0))).item() == pytest.approx(0, abs=1e-15)
+
+    def test_warm_up_holds_the_weight_at_one(self):
+        method = built("irm", penalty=100.0, warm_up=10)
+        batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
+        early = method.loss(batch, Progress(step=9))["penalty"]
+        late = method.loss(batch, Progress(step=10))["penalty"]
+        assert (late / early).item() == pytest.approx(100)
+
+
+class TestVREx(MethodCase):
+    name = "vrex"
+    zero = {"penalty": 0}
+
+    def test_golden(self):
+        losses, known = label_losses(LOGITS, toy(), CLASSES)
+        risks, present = environment_means(losses, known, torch.tensor([0, 0, 1, 1]), 2)
+        assert risks.tolist() == pytest.approx([1.0439378175, 0.4076059644], abs=1e-9)
+        assert variance_over(risks, present, True).item() == pytest.approx(0.2024591136, abs=1e-9)
+        assert variance_over(risks, present, False).item() == pytest.approx(0.1012295568, abs=1e-9)
+
+    def test_variance_scales_with_the_square_and_has_the_right_gradient(self):
+        risks = torch.tensor([0.2, 0.9, 0.4], dtype=torch.double, requires_grad=True)
+        present = torch.tensor([True, True, True])
+        variance = variance_over(risks, present, True)
+        assert variance_over(3 * risks, present, True).item() == pytest.approx(9 * variance.item())
+        (slope,) = torch.autograd.grad(variance, risks)
+        assert torch.allclose(slope, 2 / 2 * (risks - risks.mean()).detach())
+
+    def test_absent_and_single_environments(self):
+        risks = torch.tensor([0.2, 5.0, 0.4], dtype=torch.double)
+        assert variance_over(risks, torch.tensor([True, False, True]), True).item() == pytest.approx(0.02)
+        assert variance_over(risks, torch.tensor([False, True, False]), True).item() == 0
+
+
+class TestGroupDRO(MethodCase):
+    """With a step of 0 it is the mean of the environments' means; ERM where they are equally large."""
+
+    name = "groupdro"
+    zero = {"step": 0}
+
+    def test_zero_strength_is_erm(self, any_set):
+        """The six graphs are three and three in two environments; with labels unknown they weigh differently."""
+        schema, _ = any_set
+        if schema.task.kind == "multiclass":
+            super().test_zero_strength_is_erm(any_set)
+
+    def test_golden(self):
+        losses, known = label_losses(LOGITS, toy(), CLASSES)
+        risks, present = environment_means(losses, known, torch.tensor([0, 0, 1, 1]), 2)
+        for memory, second in (
+            ("persistent", [0.7811983895, 0.2188016105, 0.9047073833]),
+            ("batch", [0.6539238010, 0.3460761990, 0.8237185085]),
+        ):
+            method = built("groupdro", step=1.0, memory=memory)
+            first = method.weights(risks, present)
+            assert [*first.tolist(), (first * risks).sum().item()] == pytest.approx(
+                [0.6539238010, 0.3460761990, 0.8237185085], abs=1e-9
+            )
+            again = method.weights(risks, present)
+            assert [*again.tolist(), (again * risks).sum().item()] == pytest.approx(second, abs=1e-9)
+
+    def test_large_steps_leave_the_worst_environment_and_never_overflow(self):
+        method = built("groupdro", step=1e4)
+        for _ in range(100):
+            weights = method.weights(torch.tensor([1.0, 0.0]).double(), torch.tensor([True, True]))
+        assert weights.tolist() == pytest.approx([1, 0])
+        assert not weights.requires_grad
+
+    def test_absent_environment_keeps_its_share_against_a_riskless_one(self):
+        method = built("groupdro", step=1.0)
+        weights = method.weights(torch.tensor([0.0, 0.0]).double(), torch.tensor([True, False]))
+        assert weights.tolist() == pytest.approx([0.5, 0.5])
+
+
+class TestDropEdge(MethodCase):
+    name = "dropedge"
+    zero = {"drop": 0}
+    still = {"drop": 0}
+
+    def test_both_directions_go_together_at_the_right_rate(self, motif):
+        from outland.graphs import Batches
+
+        batch = next(iter(Batches(motif.graphs, motif["train"][:400], 400)))
+        method = build_method("dropedge", motif.schema, SMALL, method_settings("dropedge", {"drop": 0.3}))
+        kept = method.thinned(batch).edge
+        assert torch.equal(kept, kept[batch.reverse])
+        undirected = len(kept) / 2
+        assert abs(kept.mean().item() - 0.7) < 3 * math.sqrt(0.7 * 0.3 / undirected)
+        assert not torch.equal(kept, method.thinned(batch).edge)
+
+    def test_everything_dropped_still_runs_and_eval_is_deterministic(self, any_set):
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs, drop=1.0)
+        batch = doubled(whole(graphs))
+        assert stepper.step(batch, Progress())["risk.risk"].isfinite()
+        method.eval()
+        assert torch.equal(method(batch), method(batch))
+
+
+class TestMMixup(MethodCase):
+    name = "m-mixup"
+    zero = {}
+    lowers = 17  # the next step mixes other pairs
+
+    def zero_strength(self, method):
+        method.share = lambda batch: torch.ones((), dtype=torch.double)
+
+    def test_zero_strength_is_erm(self, any_set):
+        """With labels unknown only pairs that know theirs count, so only full labels are ERM's."""
+        schema, _ = any_set
+        if schema.task.kind == "multiclass":
+            super().test_zero_strength_is_erm(any_set)
+
+    def test_padding_changes_neither_losses_nor_gradients(self, any_set, monkeypatch):
+        monkeypatch.setattr(
+            "outland.methods.mmixup.permutation", lambda batch, random: torch.arange(batch.num_graphs).roll(0)
+        )
+        monkeypatch.setattr("outland.methods.mmixup.MMixup.share", lambda self, batch: torch.tensor(0.3).double())
+        super().test_padding_changes_neither_losses_nor_gradients(any_set)
+
+    def test_mixed_loss_is_the_loss_on_soft_labels(self, any_set):
+        schema, graphs = any_set
+        if schema.task.kind != "multiclass":
+            return
+        method, batch = built("m-mixup"), doubled(whole(graphs))
+        method.eval()
+        share, order = torch.tensor(0.3).double(), torch.tensor([1, 2, 3, 4, 5, 0])
+        h = method.classifier.embed(batch)
+        logits = method.classifier.head(share * h + (1 - share) * h[order], batch)
+        hot = torch.nn.functional.one_hot(batch.y, 3).double()
+        soft = share * hot + (1 - share) * hot[order]
+        expected = torch.nn.functional.cross_entropy(logits, soft)
+        assert method.mixed(batch, share, order).item() == pytest.approx(expected.item(), abs=1e-12)
+
+    def test_shares_follow_the_beta_law(self):
+        method, batch = built("m-mixup", alpha=2.0), whole(PackedGraphs.from_data_list(odd_graphs()))
+        draws = torch.stack([method.share(batch) for _ in range(4000)])
+        assert draws.mean().item() == pytest.approx(0.5, abs=0.02)
+        assert draws.var().item() == pytest.approx(0.05, abs=0.005)
+
+
+class TestFLAG(MethodCase):
+    name = "flag"
+    zero = {"size": 0}
+    still = {"size": 0}
+
+    def test_noise_grows_by_its_size_each_ascent(self, any_set, monkeypatch):
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs, size=0.1, ascents=3)
+        batch = doubled(whole(graphs))
+        clean, seen = method.classifier.encoder.embed(batch), []
+        forward = type(method.classifier).forward
+
+        def spy(net, batch, mask=None, states=None):
+            seen.append((states - clean).detach().abs().max().item())
+            return forward(net, batch, mask, states)
+
+        monkeypatch.setattr(type(method.classifier), "forward", spy)
+        stepper._gradients(stepper.movers[0], batch, Progress())
+        assert len(seen) == 3
+        assert all(size <= (t + 1) * 0.1 + 1e-9 for t, size in enumerate(seen))
+        assert seen[2] > 0.15
+
+    def test_one_ascent_is_erm_on_uniform_noise(self, any_set):
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, size=0.1, ascents=1)
+        batch = doubled(whole(graphs))
+        method.eval()
+        risk = method.loss(batch, Progress())["risk"]
+        method.reseed(0, torch.device("cpu"))
+        x = method.classifier.encoder.embed(batch)
+        noise = torch.rand(x.shape, generator=method.random, dtype=torch.double)
+        expected = method.risk(method.classifier(batch, states=x + 0.1 * (2 * noise - 1)), batch)
+        assert risk.item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+def test_backbones_all_serve_every_method():
+    batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
+    schema: Schema = REAL
+    for name in ("irm", "vrex", "groupdro", "dropedge", "m-mixup", "flag"):
+        for kind in ("gcn", "gcnii", "gat"):
+            settings = BackboneSettings(kind=kind, width=8, heads=2, layers=2)
+            method = build_method(name, schema, settings, method_settings(name, {})).double()
+            terms = method.phases()[0].loss(batch, Progress())
+            assert all(term.isfinite() for term in terms.values())
