@@ -177,3 +177,37 @@ def test_data_show_draws_a_table(outland, tmp_path):
     done = outland("data", "show", str(SAMPLES / "bbbp.csv"), "--target", "p_np")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bbbp-scaffold.png").stat().st_size > 20000
+
+
+def guide_example() -> str:
+    """The method that CONTRIBUTING.md shows, word for word."""
+    guide = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    return guide.partition("```python\n")[2].partition("```")[0]
+
+
+def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_path):
+    (tmp_path / "yours.py").write_text(guide_example())
+    words = ["train", "motif", "--method", "yours.py:Yours", "--set", "method.strength=1", *TINY]
+    done = outland(*words)
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.glob("runs/*-Yours-*/record.json")
+    plain = json.loads(record.read_text())
+    assert plain["spec"]["settings"]["strength"] == 1
+    assert "risk.penalty" in plain["curves"][0]["loss"]
+    assert outland(*words, "--resume").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("none.py:Yours", "there is no file none.py"),
+        ("yours.py:Your", "Did you mean"),
+        ("broken.py:Yours", "broken.py cannot be imported: NameError"),
+    ],
+)
+def test_mistakes_with_a_file(outland, tmp_path, name, sentence):
+    (tmp_path / "yours.py").write_text(guide_example())
+    (tmp_path / "broken.py").write_text("x = y")
+    done = outland("train", "motif", "--method", name)
+    assert done.returncode == 2
+    assert sentence in done.stderr

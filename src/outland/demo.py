@@ -67,7 +67,7 @@ def _verdict(records: dict[str, RunRecord]) -> str:
 
 def _draw(spec: RunSpec, folder: Path, picture: Path, cache: Cache | None) -> None:
     """Three test graphs, one of each class."""
-    method, _ = load_model(folder)
+    method = load_model(folder)
     _, splits = prepare(spec, torch.device("cpu"), cache)
     test = splits["test"]
     labels = splits.graphs.y[test]

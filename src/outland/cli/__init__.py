@@ -62,7 +62,9 @@ def demo(
 @app.command()
 def train(
     dataset: DatasetName,
-    method: Annotated[str, typer.Option(help="NAME or NAME:PRESET; see `outland list methods`.")] = "aia",
+    method: Annotated[
+        str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")
+    ] = "aia",
     shift: Shift = None,
     kind: Kind = None,
     seed: Seed = 0,
@@ -151,13 +153,14 @@ def _datasets() -> Any:
 def _methods() -> Any:
     from rich.table import Table
 
-    from outland.methods import METHODS, find_method
+    from outland.methods import METHODS, Method, find_method
 
-    table = Table("method", "family", "paper", "needs environments", "presets")
+    table = Table("method", "family", "paper", "needs environments", "masks", "presets")
     for name in METHODS:
         method = find_method(name)
         needs = "yes" if method.needs_environments else "no"
-        table.add_row(name, method.family, method.citation, needs, ", ".join(method.presets))
+        masks = "yes" if method.masks is not Method.masks else "no"
+        table.add_row(name, method.family, method.citation, needs, masks, ", ".join(method.presets))
     return table
 
 

@@ -1,6 +1,9 @@
 """Ways to train a graph classifier, one file each."""
 
+import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 from outland.errors import OutlandError, unknown
@@ -22,8 +25,45 @@ METHODS = {
 }
 
 
+def is_file(name: str) -> bool:
+    """Whether a method is named by its file, as in `path/to/file.py:Class`."""
+    return ".py:" in name
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """`method:preset` as two words; a method in a file of its own has no presets."""
+    if is_file(name):
+        return name, ""
+    plain, _, preset = name.partition(":")
+    return plain, preset
+
+
+def _from_file(name: str) -> type[Method]:
+    path, _, attribute = name.rpartition(":")
+    if not Path(path).is_file():
+        raise OutlandError(f"there is no file {path}")
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        raise OutlandError(f"{path} cannot be imported: {type(problem).__name__}: {problem}") from problem
+    found = getattr(module, attribute, None)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        classes = [
+            n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
+        ]
+        raise unknown(f"method in {path}", attribute, classes)
+    return found
+
+
 def find_method(name: str) -> type[Method]:
-    """The method class of that name; a preset after a colon is left aside."""
+    """The method class of that name, or in that file; a preset after a colon is left aside."""
+    if is_file(name):
+        return _from_file(name)
     plain = name.partition(":")[0]
     if plain not in METHODS:
         raise unknown("method", plain, METHODS)
@@ -35,7 +75,7 @@ def find_method(name: str) -> type[Method]:
 def method_settings(name: str, values: dict[str, Any]) -> MethodSettings:
     """Settings of `method` or `method:preset`, with single values changed."""
     method = find_method(name)
-    preset = name.partition(":")[2]
+    preset = split_name(name)[1]
     if preset and not method.presets:
         raise OutlandError(f"{method.name} has no presets: write --method {method.name}")
     if preset and preset not in method.presets:
@@ -61,5 +101,7 @@ __all__ = [
     "Terms",
     "build_method",
     "find_method",
+    "is_file",
     "method_settings",
+    "split_name",
 ]

@@ -28,6 +28,7 @@ class RunRecord:
         curves: loss terms and scores of every epoch.
         selection: epoch and scores under every rule.
         chosen: the rule that chose the saved model.
+        masks: how well the method's masks find the truth, by part, where both are there.
         parameters: how many there are, in all and by part.
         environment: versions and device.
         timing: seconds in all and of each epoch; the one field that differs between equal runs.
@@ -40,6 +41,7 @@ class RunRecord:
     curves: list[dict[str, Any]]
     selection: dict[str, dict[str, Any]]
     chosen: str
+    masks: dict[str, dict[str, float]]
     parameters: dict[str, int]
     environment: dict[str, str]
     timing: dict[str, Any]

@@ -15,10 +15,11 @@ from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError
 from outland.files import writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
-from outland.methods import Method, build_method
+from outland.methods import Method, build_method, is_file
 from outland.progress import console
 from outland.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
+from outland.training.mask_quality import mask_quality
 from outland.training.record import RunRecord, describe_environment
 from outland.training.selection import selections
 from outland.training.spec import RunSpec
@@ -132,13 +133,19 @@ class RunFolder:
         self.checkpoints.clear()
 
 
-def load_model(folder: Path | str) -> tuple[Method, RunSpec]:
-    """The selected model of a finished run, ready to predict, and its spec; nothing in the folder is executed."""
+def load_model(folder: Path | str) -> Method:
+    """The selected model of a finished run, ready to predict. Nothing the folder holds or names is executed."""
     saved = read_snapshot(Path(folder) / "model")
-    spec = RunSpec.from_json(saved.values["spec"])
+    plain = saved.values["spec"]
+    if is_file(plain["method"]):
+        raise OutlandError(
+            f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
+            "build it yourself and load the weights with read_snapshot"
+        )
+    spec = RunSpec.from_json(plain)
     method = build_method(spec.method, Schema.from_json(saved.values["schema"]), spec.backbone, spec.settings)
     method.load_state_dict(saved.tensors)
-    return method.eval(), spec
+    return method.eval()
 
 
 def _about(splits: Splits) -> dict[str, Any]:
@@ -162,6 +169,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         chosen=chosen,
+        masks=mask_quality(trainer.method, trainer.splits, spec.train.eval_batch_size),
         parameters=trainer.method.parameter_counts(),
         environment=describe_environment(device),
         timing={

@@ -8,7 +8,7 @@ from typing import Any
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
 from outland.files import canonical_json, digest
-from outland.methods import MethodSettings, method_settings
+from outland.methods import MethodSettings, is_file, method_settings, split_name
 from outland.nn import BackboneSettings
 from outland.settings import change, check_ranges, parse_assignments
 from outland.training.settings import TrainSettings
@@ -89,14 +89,14 @@ class RunSpec:
             dataset=dataset,
             shift=shift,
             kind=kind,
-            method=method.partition(":")[0],
+            method=split_name(method)[0],
             settings=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
             train=change(TrainSettings(), values["train"], "train"),
             data=change(DataSettings(), values["data"], "data"),
             seed=seed,
             table=table,
-            preset=method.partition(":")[2],
+            preset=split_name(method)[1],
         )
 
     @classmethod
@@ -133,5 +133,6 @@ class RunSpec:
     @property
     def slug(self) -> str:
         """A readable, unique name for a folder."""
-        method = f"{self.method}-{self.preset}" if self.preset else self.method
+        plain = self.method.rpartition(":")[2] if is_file(self.method) else self.method
+        method = f"{plain}-{self.preset}" if self.preset else plain
         return f"{self.dataset}-{self.shift}-{self.kind}-{method}-seed{self.seed}-{self.key}"

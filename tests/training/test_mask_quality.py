@@ -1,0 +1,57 @@
+import pytest
+import torch
+
+from outland.methods import build_method, method_settings
+from outland.nn import BackboneSettings, Mask
+from outland.training.mask_quality import _by_graph, mask_quality
+
+SMALL = BackboneSettings(width=8, layers=3)
+
+
+def test_scores_by_hand_and_by_torchmetrics():
+    from torchmetrics.functional.classification import binary_auroc
+
+    random = torch.Generator().manual_seed(0)
+    owner = torch.randint(0, 5, (200,), generator=random)
+    score = (torch.rand(200, generator=random) * 8).round() / 8  # many ties
+    truth = torch.rand(200, generator=random) < 0.3
+    auc, _, counts = _by_graph(score, truth, owner, 5)
+    assert counts.tolist() == [1] * 5
+    for graph in range(5):
+        mine = owner == graph
+        assert auc[graph].item() == pytest.approx(binary_auroc(score[mine], truth[mine].long()).item(), abs=1e-6)
+    # one graph: the true edges have the highest, the second and the lowest of five scores
+    score, truth = torch.tensor([0.9, 0.8, 0.5, 0.4, 0.1]), torch.tensor([True, True, False, False, True])
+    auc, precision, _ = _by_graph(score, truth, torch.zeros(5, dtype=torch.long), 1)
+    assert auc.item() == pytest.approx(4 / 6)
+    assert precision.item() == pytest.approx(2 / 3)
+
+
+def test_perfect_uniform_and_inverted_masks(motif, monkeypatch):
+    small = motif.limit(50)
+    method = build_method("aia", motif.schema, SMALL, method_settings("aia", {}))
+    owner = torch.arange(len(motif.graphs)).repeat_interleave(motif.graphs.edge_counts)
+
+    def masks(kind):
+        def of(batch):
+            rows = torch.cat([(owner == graph).nonzero().flatten() for graph in batch.index])
+            true = motif.graphs.edge_truth[rows].float()
+            edge = {"perfect": true, "uniform": torch.full_like(true, 0.5), "inverted": 1 - true}[kind]
+            return {"stable": Mask(torch.ones(batch.num_nodes), edge)}
+
+        return of
+
+    for kind, auc in (("perfect", 1.0), ("uniform", 0.5), ("inverted", 0.0)):
+        monkeypatch.setattr(method, "masks", masks(kind))
+        quality = mask_quality(method, small, 16)
+        assert set(quality) == {"id_val", "id_test", "val", "test"}
+        assert quality["test"]["rocauc"] == pytest.approx(auc, abs=1e-9)
+    monkeypatch.setattr(method, "masks", masks("perfect"))
+    assert mask_quality(method, small, 16)["test"]["precision_at_k"] == pytest.approx(1)
+
+
+def test_methods_without_masks_and_graphs_without_truth_have_none(motif, any_splits):
+    erm = build_method("erm", motif.schema, SMALL, method_settings("erm", {}))
+    assert mask_quality(erm, motif.limit(5), 4) == {}
+    aia = build_method("aia", any_splits.schema, SMALL, method_settings("aia", {}))
+    assert mask_quality(aia, any_splits, 4) == {}
