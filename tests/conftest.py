@@ -82,8 +82,9 @@ def chemical_graphs(seed: int = 0) -> list[Data]:
 
 
 def whole(graphs: PackedGraphs, layout: str = "exact") -> GraphBatch:
-    """All graphs of a set as one batch."""
-    return next(iter(Batches(graphs, torch.arange(len(graphs)), len(graphs), layout=layout)))
+    """All graphs of a set as one batch; a padded one has room for two more, so that padding graphs are there too."""
+    size = len(graphs) + (2 if layout == "padded" else 0)
+    return next(iter(Batches(graphs, torch.arange(len(graphs)), size, layout=layout)))
 
 
 SETS = {"real": (REAL, odd_graphs), "chemical": (CHEMICAL, chemical_graphs)}

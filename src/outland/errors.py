@@ -15,6 +15,7 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:
     unknown method 'aai'. Did you mean 'aia'? Valid: aia, erm
     """
     names = sorted(valid)
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
+    plain = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower(), plain, n=1, cutoff=0.5)
+    hint = f" Did you mean '{plain[close[0]]}'?" if close else ""
     return OutlandError(f"unknown {kind} '{name}'.{hint} Valid: {', '.join(names)}")

@@ -44,6 +44,8 @@ def fit(value: Any, kind: Any, where: str) -> Any:
         if value in get_args(kind):
             return value
         raise unknown(f"value of {where}", str(value), map(str, get_args(kind)))
+    if isinstance(value, list | tuple):
+        return tuple(str(item) for item in value)
     if get_origin(kind) in (Union, types.UnionType):
         if value is None or str(value).lower() == "none":
             return None

@@ -58,7 +58,7 @@ def test_nothing_is_dropped_unsaid(tmp_path):
 
 
 def test_several_tasks_with_missing_labels(tmp_path):
-    splits = load(SAMPLES / "tox21.csv", tmp_path, "scaffold", target=TOX).check()
+    splits = load(SAMPLES / "tox21.csv", tmp_path, "scaffold", target=tuple(TOX.split(","))).check()
     assert splits.schema.task.outputs == 12
     assert splits.schema.task.metric == "rocauc"
     assert splits.graphs.y.shape[1] == 12
@@ -193,7 +193,7 @@ def test_environment_column(tmp_path):
         ("smiles,y\naspirin,1\nibuprofen,0\n", {}, "no row of .* can be used; the first: row 1, column 'smiles'"),
         (
             "smiles,y,z\nCC,1,a\nCCC,0,b\nC,0,c\n",
-            {"target": "y,z"},
+            {"target": ("y", "z")},
             "several targets must all be 0/1 or all be numbers, and 'z'",
         ),
     ],

@@ -22,6 +22,7 @@ from outland.cli.options import (
     TaskKind,
     Time,
     table_settings,
+    table_shift,
 )
 from outland.errors import OutlandError, unknown
 
@@ -86,7 +87,7 @@ def train(
     strict: Strict = False,
 ) -> None:
     """Train one method on one dataset (or your own table) under one shift, and write its model and record."""
-    from outland.datasets import DataFolder
+    from outland.datasets import DataFolder, find_dataset
     from outland.report.findings import tell
     from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
@@ -95,12 +96,16 @@ def train(
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
+    shift = table_shift(shift, split, time)
     spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed, table=table)
     folder = RunFolder(out, spec).path
     files = DataFolder(data)
     try:
         if table is not None:
-            tell(spec, folder, files)
+            tell(
+                find_dataset(dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, data=files),
+                folder / "quarantine.csv",
+            )
         record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=watcher())
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
@@ -124,6 +129,8 @@ def _show_record(record: Any, folder: Path) -> None:
     screen = Console()
     screen.print(table)
     screen.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
+    if "superpixels" in record.data:
+        screen.print(f"on {record.data['superpixels']} superpixels")
     typer.echo(f"record: {folder / 'record.json'}")
 
 

@@ -18,6 +18,7 @@ from outland.cli.options import (
     TaskKind,
     Time,
     table_settings,
+    table_shift,
 )
 from outland.errors import OutlandError
 
@@ -32,7 +33,7 @@ def _load(
 
     source = find_dataset(dataset, table)
     shift, kind = shift or source.domains[0], kind or source.kinds[0]
-    return source, source.load(shift, kind, seed, data=DataFolder(data)), (shift, kind)
+    return source, source.load(shift, kind, seed, data=DataFolder(data)).check(), (shift, kind)
 
 
 @app.command()
@@ -52,22 +53,23 @@ def prepare(
 ) -> None:
     """Generate or convert a dataset into the cache, so that runs start at once; say what was found."""
     from outland.graphs import Cache
-    from outland.report.findings import findings
+    from outland.report.findings import tell
 
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
-    _, splits, _ = _load(dataset, shift, kind, seed, data, table)
-    for line in findings(splits):
-        typer.echo(line)
+    _, splits, _ = _load(dataset, table_shift(shift, split, time), kind, seed, data, table)
+    tell(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
     typer.echo(f"cache: {Cache().folder}")
 
 
 @app.command()
 def verify(dataset: DatasetName, shift: Shift = None, kind: Kind = None, data: Data = None) -> None:
     """Check that the prepared graphs are, bit for bit, the published ones."""
+    if Path(dataset).is_file():
+        raise OutlandError(f"{dataset} is your own table: there is nothing published to compare it with")
     source, splits, (shift, kind) = _load(dataset, shift, kind, 123, data)
-    verdicts = source.verify(splits.check(), shift, kind)
+    verdicts = source.verify(splits, shift, kind)
     for part in splits.parts:
         word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
         typer.echo(f"{dataset} {shift} {kind} {part}: {word}")
@@ -83,12 +85,12 @@ def table(
     data: Data = None,
 ) -> None:
     """Count graphs, nodes and edges beside the paper's table, cell by cell."""
+    from rich.console import Console
+
     from outland.datasets import DataFolder
     from outland.report.statistics import compare, render
 
     cells, notes = compare(only or [], DataFolder(data))
-    from rich.console import Console
-
     screen = Console()
     screen.print(render(cells))
     for note in notes:
@@ -101,16 +103,24 @@ def show(
     shift: Shift = None,
     kind: Kind = None,
     seed: GeneratorSeed = 123,
-    out: Annotated[Path | None, typer.Option(help="The picture. [default: DATASET.png]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The picture. [default: DATASET-SHIFT.png]")] = None,
     data: Data = None,
     smiles: Smiles = "smiles",
     target: Target = None,
+    task: TaskKind = "auto",
+    environment: Environment = None,
+    split: Split = None,
+    time: Time = None,
 ) -> None:
     """Draw a few graphs of each part and training environment, so that a person sees the shift."""
+    from outland.files import writable_folder
     from outland.report.gallery import draw_gallery
 
-    own = table_settings(dataset, smiles=smiles, target=target)
-    source, splits, (shift, _) = _load(dataset, shift, kind, seed, data, own)
+    own = table_settings(
+        dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time
+    )
+    source, splits, (shift, _) = _load(dataset, table_shift(shift, split, time), kind, seed, data, own)
     picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{shift}.png")
+    writable_folder(picture.parent)
     draw_gallery(source, splits, picture, data)
     typer.echo(f"picture: {picture}")

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from outland.errors import OutlandError
+
 Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`, or the file of your own table.")
@@ -24,12 +26,21 @@ Time = Annotated[str | None, typer.Option(help="Your table's column of times, fo
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row of your table cannot be used.")]
 
 
+def table_shift(shift: str | None, split: str | None, time: str | None) -> str | None:
+    """The split that the user's columns ask for, where none is named."""
+    return shift or ("column" if split else "time" if time else None)
+
+
 def table_settings(dataset: str, **columns: Any) -> Any:
     """Settings of the user's table, if that is what `dataset` names; else None."""
-    if not Path(dataset).suffix or not (Path(dataset).exists() or columns.get("target")):
+    named = [name for name in ("target", "environment", "split", "time") if columns.get(name)]
+    if not Path(dataset).suffix:
+        if named:
+            raise OutlandError(f"--{named[0]} is for a table of your own, and {dataset} is not a file")
+        return None
+    if not (Path(dataset).exists() or named):
         return None
     from outland.datasets import TableSettings
     from outland.settings import change
 
-    targets = ",".join(columns.pop("target") or [])
-    return change(TableSettings(dataset), {**columns, "target": targets}, "table")
+    return change(TableSettings(dataset), {**columns, "target": tuple(columns.pop("target") or ())}, "table")

@@ -53,6 +53,14 @@ def rdkit() -> Any:
     return Chem
 
 
+def rdkit_version() -> str:
+    """RDKit's version, on which features and scaffolds may depend."""
+    rdkit()
+    from rdkit import rdBase
+
+    return str(rdBase.rdkitVersion)
+
+
 def parse(smiles: str, lenient: bool = False) -> Any:
     """The RDKit molecule of a SMILES, or None.
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,8 +12,8 @@ from typing import Any, ClassVar
 import torch
 
 from outland.datasets.base import Dataset
-from outland.datasets.featuriser import ATOMS, BONDS
-from outland.datasets.smiles import Chunk, Wanted, numbered, pack, read_molecules
+from outland.datasets.featuriser import ATOMS, BONDS, rdkit_version
+from outland.datasets.smiles import Wanted, numbered, pack, read_molecules
 from outland.datasets.sources import DataFolder, RawFile
 from outland.datasets.splitters import by_group, grouped_environments, size_environments, smallest_halved
 from outland.errors import OutlandError
@@ -35,7 +36,7 @@ class MoleculeSet(Dataset):
     ) -> Splits:
         """The splits of one domain and kind of shift."""
         self.check(domain, kind)
-        recipe = {"name": self.name, "sha256": self.raw.sha256, "recipe": 1}
+        recipe = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
             graphs = self._read((data or DataFolder()).find(self.raw))
@@ -53,8 +54,6 @@ class MoleculeSet(Dataset):
     def _splits(
         self, graphs: PackedGraphs, parts: dict[str, torch.Tensor], environment: torch.Tensor, source: dict[str, Any]
     ) -> Splits:
-        from dataclasses import replace
-
         count = int(environment[parts["train"]].max()) + 1
         named = replace(graphs, environment=environment)
         return Splits(named, parts, self._schema(count), {"dataset": self.name, **source})
@@ -62,22 +61,20 @@ class MoleculeSet(Dataset):
     def _read(self, path: Path) -> PackedGraphs:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [(row["smiles"], float(row[self.target])) for row in csv.DictReader(stream)]
-        chunks = list(read_molecules((row[0] for row in rows), self.wanted, f"Reading {self.name}", len(rows)))
-        return self._pack(chunks, torch.tensor([row[1] for row in rows]))
+        y, sets, scaffolds = torch.tensor([row[1] for row in rows])[:, None], [], []
+        for chunk in read_molecules((row[0] for row in rows), self.wanted, f"Reading {self.name}", len(rows)):
+            if chunk.places:
+                places = torch.tensor(chunk.places)
+                sets.append(pack(chunk.molecules, y[places], extra={"row": places}))
+                scaffolds += chunk.scaffolds
+        graphs = PackedGraphs.concatenate(sets)
+        return replace(graphs, extra={**graphs.extra, "scaffold": numbered(scaffolds)}) if scaffolds else graphs
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the raw file."""
         with data.find(self.raw).open(newline="", encoding="utf-8") as stream:
             rows = [row["smiles"] for row in csv.DictReader(stream)]
         return [rows[row] for row in graphs.extra["row"].tolist()]
-
-    def _pack(self, chunks: list[Chunk], y: torch.Tensor) -> PackedGraphs:
-        places = torch.tensor([place for chunk in chunks for place in chunk.places])
-        molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
-        extra = {"row": places}
-        if self.wanted.scaffold:
-            extra["scaffold"] = numbered(name for chunk in chunks for name in chunk.scaffolds)
-        return pack(molecules, y[places][:, None], extra=extra)
 
 
 class Molbbbp(MoleculeSet):

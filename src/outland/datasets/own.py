@@ -227,9 +227,16 @@ def _environments(
     values = found.tolist() if isinstance(found, Tensor | np.ndarray) else list(found)
     if len(values) != len(graphs):
         raise OutlandError(f"there are {len(values)} environments for {len(graphs)} graphs")
-    known = sorted({values[place] for place in train.tolist()})
-    numbers = {value: number for number, value in enumerate([*known, *sorted(set(values) - set(known))])}
+    known = sorted({values[place] for place in train.tolist()}, key=_names_last)
+    others = sorted(set(values) - set(known), key=_names_last)
+    numbers = {value: number for number, value in enumerate([*known, *others])}
     return torch.tensor([numbers[value] for value in values]), len(known)
+
+
+def _names_last(value: Any) -> tuple[bool, Any]:
+    """Numbers in their order, then names in theirs."""
+    named = not isinstance(value, int | float)
+    return named, str(value) if named else value
 
 
 def _features(values: Tensor, kind: str) -> tuple[Features, Tensor]:

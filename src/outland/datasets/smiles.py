@@ -1,25 +1,23 @@
 """Streams of SMILES into packed graphs, over several processes, keeping what a split needs to know."""
 
-import multiprocessing
-import os
-import threading
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import torch
 
 from outland.datasets.featuriser import Molecule, featurise, parse, rdkit
+from outland.datasets.processes import cores, spread
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import smallest
 from outland.progress import track
 
 LONGEST = 5000  # characters; what is longer is no molecule for these models
 _CHUNK = 256
+_FEW = 8  # chunks below which starting processes costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -51,49 +49,25 @@ class Chunk:
     failures: list[tuple[int, str]]
 
 
-def read_molecules(smiles: Iterable[str], wanted: Wanted, title: str, total: int | None = None) -> Iterator[Chunk]:
-    """Featurise a stream of SMILES, a chunk at a time and in order.
+def read_molecules(
+    smiles: Iterable[str], wanted: Wanted, title: str, total: int | None = None, workers: int | None = None
+) -> Iterator[Chunk]:
+    """Featurise a stream of SMILES, a chunk at a time and in order; large streams are shared out to processes.
 
-    Large streams are shared out to one process a core. The processes are forked, so that scripts need no guard, and
-    do nothing but RDKit and NumPy.
+    Args:
+        smiles: the stream.
+        wanted: what to find out.
+        title: of the progress bar.
+        total: how many there are, if that is known.
+        workers: processes; by default one a core, or this one alone where there is little to do.
     """
-    chunks = track(_chunks(smiles), title, None if total is None else -(-total // _CHUNK))
-    work = partial(_chunk, wanted=wanted)
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    alone = workers == 1 or (total is not None and total <= 4 * _CHUNK)
-    if alone or "fork" not in multiprocessing.get_all_start_methods():
-        yield from map(work, chunks)
-        return
     rdkit()
-    gate = _Gate(4 * workers)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pool = multiprocessing.get_context("fork").Pool(workers)
-    with pool:
-        try:
-            for chunk in pool.imap(work, gate.admit(chunks)):
-                gate.places.release()
-                yield chunk
-        finally:
-            gate.close()
-
-
-class _Gate:
-    """Lets a pool take only so much work ahead, so that memory does not grow with the stream."""
-
-    def __init__(self, places: int) -> None:
-        self.places, self.closed = threading.Semaphore(places), False
-
-    def admit(self, items: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-        for item in items:
-            self.places.acquire()
-            if self.closed:
-                return
-            yield item
-
-    def close(self) -> None:
-        self.closed = True
-        self.places.release()
+    chunks, work = _chunks(smiles), partial(_chunk, wanted=wanted)
+    ahead = list(islice(chunks, _FEW))
+    if workers is None:
+        workers = 1 if len(ahead) < _FEW else cores()
+    results = spread(work, chain(ahead, chunks), workers)
+    yield from track(results, title, None if total is None else -(-total // _CHUNK))
 
 
 def _chunks(smiles: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -117,12 +91,17 @@ def _chunk(task: tuple[int, list[str]], wanted: Wanted) -> Chunk:
     return chunk
 
 
+def not_utf8(text: str) -> bool:
+    """Whether a cell held bytes that are not UTF-8: they were read as surrogates."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _try(text: str, wanted: Wanted) -> tuple[str, Any]:
     if not text.strip():
         return "no SMILES", None
     if len(text) > LONGEST:
         return f"a SMILES of {len(text)} characters; the longest taken is {LONGEST}", None
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not_utf8(text):
         return "bytes that are not UTF-8", None
     molecule = parse(text.strip(), wanted.lenient)
     if molecule is None:
@@ -149,7 +128,7 @@ def _describe(molecule: Any, wanted: Wanted, chunk: Chunk) -> None:
         chunk.fingerprints.append(GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary())
 
 
-def pack(molecules: list[Molecule], y: torch.Tensor, **rest: Any) -> PackedGraphs:
+def pack(molecules: Sequence[Molecule], y: torch.Tensor, **rest: Any) -> PackedGraphs:
     """Molecules as one set; the two directions of a bond stand side by side, so each is the other's reverse."""
     edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
     starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)

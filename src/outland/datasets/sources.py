@@ -1,8 +1,7 @@
 """Where raw files come from: a folder the user names, else the user's cache, filled from each file's public home."""
 
-import gzip
+import http.client
 import os
-import shutil
 import tempfile
 import time
 import urllib.error
@@ -28,13 +27,11 @@ class RawFile:
         path: its place below the data folder.
         sha256: of its content; None where published copies differ in their packing, and the content is checked later.
         url: its public home.
-        gzipped: whether what the public home serves must be unpacked to get the file.
     """
 
     path: str
     sha256: str | None
     url: str | None = None
-    gzipped: bool = False
 
 
 class DataFolder:
@@ -71,7 +68,10 @@ class DataFolder:
     def _download(self, file: RawFile, path: Path) -> None:
         if file.url is None:
             raise OutlandError(self._missing(file, path, "it has no public home to fetch it from"))
-        writable_folder(path.parent)
+        try:
+            writable_folder(path.parent)
+        except OutlandError as refusal:
+            raise OutlandError(self._missing(file, path, str(refusal))) from None
         problem: Exception | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -79,7 +79,7 @@ class DataFolder:
             try:
                 self._fetch(file, path)
                 return
-            except (OSError, urllib.error.URLError, EOFError) as error:
+            except (OSError, urllib.error.URLError, http.client.HTTPException) as error:
                 problem = error
         raise OutlandError(self._missing(file, path, f"fetching {file.url} failed ({problem})"))
 
@@ -89,12 +89,10 @@ class DataFolder:
         scratch = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as target, urllib.request.urlopen(file.url, timeout=30) as stream:
-                _copy(stream, target, path.name, int(stream.headers.get("Content-Length") or 0))
-            if file.gzipped:
-                unpacked = scratch.with_suffix(".unpacked")
-                with gzip.open(scratch) as packed, unpacked.open("wb") as plain:
-                    shutil.copyfileobj(packed, plain)
-                unpacked.replace(scratch)
+                size = int(stream.headers.get("Content-Length") or 0)
+                _copy(stream, target, path.name, size)
+            if size and scratch.stat().st_size != size:
+                raise OSError(f"only {scratch.stat().st_size:,} of {size:,} bytes came")
             if file.sha256 is not None and checksum(scratch) != file.sha256:
                 raise OSError(f"what came has SHA-256 {checksum(scratch)}")
             scratch.replace(path)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
+from outland.graphs import PARTS
 
 Parts = dict[str, Tensor]
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -34,28 +35,41 @@ def by_group(groups: Tensor) -> Parts:
             val += rows
         else:
             test += rows
-    return {name: torch.tensor(sorted(rows)) for name, rows in (("train", train), ("val", val), ("test", test))}
+    named = (("train", train), ("val", val), ("test", test))
+    return {name: torch.tensor(sorted(rows), dtype=torch.long) for name, rows in named}
 
 
-def in_order(order: Tensor) -> Parts:
-    """The first 80 % of an order train, the next tenth validates, the last tests."""
-    first, second = int(FRACTIONS[0] * len(order)), int((FRACTIONS[0] + FRACTIONS[1]) * len(order))
+def in_order(order: Tensor, keys: Tensor | None = None) -> Parts:
+    """The first 80 % of an order train, the next tenth validates, the last tests.
+
+    With `keys`, graphs of equal key stay together: a cut moves on to where the key changes.
+    """
+    cuts = [int(FRACTIONS[0] * len(order)), int((FRACTIONS[0] + FRACTIONS[1]) * len(order))]
+    if keys is not None:
+        ranked = keys[order].tolist()
+        for place, cut in enumerate(cuts):
+            while 0 < cut < len(ranked) and ranked[cut] == ranked[cut - 1]:
+                cut += 1
+            cuts[place] = cut
+    first, second = cuts
     return {"train": order[:first], "val": order[first:second], "test": order[second:]}
 
 
 def by_size(sizes: Tensor) -> Parts:
     """Large graphs train, small ones validate, the smallest test."""
-    return in_order(sizes.argsort(descending=True, stable=True))
+    return in_order(sizes.argsort(descending=True, stable=True), sizes)
 
 
 def by_time(times: Tensor) -> Parts:
     """The earliest train, the latest test."""
-    return in_order(times.argsort(stable=True))
+    return in_order(times.argsort(stable=True), times)
 
 
-def at_random(count: int, seed: int) -> Parts:
-    """No shift: a seeded draw."""
-    return in_order(torch.randperm(count, generator=torch.Generator().manual_seed(seed)))
+def at_random(groups: Tensor, seed: int) -> Parts:
+    """No shift: a seeded draw, in which rows of one group (one molecule) stay together."""
+    names, place = groups.unique(return_inverse=True)
+    key = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed))[place]
+    return in_order(key.argsort(stable=True), key)
 
 
 def smallest_halved(sizes: Tensor, seed: int) -> Parts:
@@ -94,7 +108,9 @@ def by_words(words: Sequence[str], column: str) -> Parts:
         )
     names = [_WORDS[word.strip().lower()] for word in words]
     return {
-        part: torch.tensor([row for row, name in enumerate(names) if name == part]) for part in dict.fromkeys(names)
+        part: torch.tensor([row for row, name in enumerate(names) if name == part], dtype=torch.long)
+        for part in PARTS
+        if part in names
     }
 
 

@@ -6,24 +6,17 @@ of the whole image, because its grid of seeds holds 81. One seed may end up with
 70,000 digits of MNIST; such a digit is cut again, more compactly.
 """
 
-import os
 import pickle
-import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from outland.datasets.processes import cores, spread
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import reverse_edges, smallest
@@ -45,8 +38,7 @@ def cut(images: Bytes, labels: Bytes, workers: int | None = None) -> PackedGraph
         raise OutlandError("there are no digits to cut into superpixels")
     starts = range(0, len(images), _CHUNK)
     jobs = [(start, images[start : start + _CHUNK], labels[start : start + _CHUNK]) for start in starts]
-    workers = min(workers or os.cpu_count() or 1, len(jobs))
-    chunks = _in_processes(jobs, workers) if workers > 1 else map(_cut_chunk, jobs)
+    chunks = spread(_cut_chunk, jobs, min(workers or cores(), len(jobs)))
     arrays = list(track(chunks, f"Cutting {len(images):,} digits into superpixels", len(jobs)))
     return PackedGraphs.concatenate(
         [PackedGraphs.from_tensors({name: torch.from_numpy(array) for name, array in one.items()}) for one in arrays]
@@ -61,43 +53,6 @@ def read_published(path: Path) -> PackedGraphs:
         chunks.append(_pack_records(path, start, records[start : start + _CHUNK]))
         records[start : start + _CHUNK] = [None] * len(chunks[-1])  # their edges take eight times the room of ours
     return PackedGraphs.concatenate(chunks)
-
-
-def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[Arrays]:
-    # Fresh processes: a fork would inherit the locks of torch's threads and of the cache.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
-        with _hidden_script():
-            results = pool.map(_cut_chunk, jobs)
-        try:
-            yield from results
-        except BrokenProcessPool:
-            raise OutlandError(
-                "a process that was cutting digits into superpixels died, perhaps for want of memory; try again"
-            ) from None
-
-
-def _prepare_worker() -> None:
-    """Use one thread, and live no longer than the process that wants the results."""
-    torch.set_num_threads(1)
-    Thread(target=_follow_parent, daemon=True).start()
-
-
-def _follow_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-@contextmanager
-def _hidden_script() -> Iterator[None]:
-    """Keep processes started meanwhile from running the caller's script again: one without a guard would hang."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def _cut_chunk(job: Job) -> Arrays:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 
 from outland.datasets.base import Dataset
-from outland.datasets.featuriser import ATOMS, BONDS
+from outland.datasets.featuriser import ATOMS, BONDS, rdkit_version
 from outland.datasets.labels import survey
 from outland.datasets.smiles import Wanted, read_molecules
 from outland.datasets.sources import DataFolder
@@ -26,7 +26,7 @@ from outland.datasets.splitters import (
     size_environments,
 )
 from outland.datasets.table_rows import TableSettings, UsableRows
-from outland.datasets.tables import read_rows
+from outland.datasets.tables import decimal_comma, read_rows
 from outland.errors import OutlandError
 from outland.files import write_text
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
@@ -62,7 +62,7 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 1, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 2, **columns}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
             yield recipe, self._read(recipe)
@@ -85,7 +85,7 @@ class SmilesTable(Dataset):
 
     def _read(self, recipe: dict[str, Any]) -> Splits:
         path = Path(self.settings.file)
-        labels = survey(read_rows(path), self.settings.targets, self.settings.task)
+        labels = survey(read_rows(path), self.settings.targets, self.settings.task, decimal_comma(path))
         usable = UsableRows(self.settings, labels)
         wanted = Wanted(canonical=True, fingerprint=recipe["cluster"])
         rows, again = tee(read_rows(path))
@@ -99,8 +99,14 @@ class SmilesTable(Dataset):
     def _split(self, found: Splits, domain: str, seed: int) -> Splits:
         graphs, settings = found.graphs, self.settings
         parts = _parts(graphs, domain, seed, settings, found.source)
-        train = parts.get("train", torch.zeros(0, dtype=torch.long))
-        environment = graphs.environment
+        for part in ("train", "val", "test"):
+            if not len(parts.get(part, ())):
+                raise OutlandError(
+                    f"the split by {domain} leaves none of {len(graphs)} rows for '{part}': "
+                    "too few rows, or too many of one kind; try --shift random"
+                )
+        train = parts["train"]
+        environment = None if graphs.environment is None else _training_first(graphs.environment, train)
         if environment is None and domain in ("scaffold", "cluster"):
             environment = grouped_environments(graphs.extra[domain], train)
         elif environment is None:
@@ -110,7 +116,7 @@ class SmilesTable(Dataset):
             **found.source,
             "dataset": Path(settings.file).name,
             "domain": domain,
-            "kind": "covariate",
+            "kind": "none" if domain == "random" else "covariate",
             "seed": seed,
             "environments": "column" if graphs.environment is not None else domain if domain in _GROUPED else "size",
         }
@@ -122,6 +128,14 @@ class SmilesTable(Dataset):
 _GROUPED = ("scaffold", "cluster")
 
 
+def _training_first(environment: torch.Tensor, train: torch.Tensor) -> torch.Tensor:
+    """The same environments, numbered so that those of the training part come first."""
+    known = set(environment[train].tolist())
+    order = [*sorted(known), *sorted(set(environment.tolist()) - known)]
+    numbers = {name: number for number, name in enumerate(order)}
+    return torch.tensor([numbers[name] for name in environment.tolist()])
+
+
 def _parts(graphs: PackedGraphs, domain: str, seed: int, settings: TableSettings, source: Mapping[str, Any]) -> Parts:
     match domain:
         case "scaffold" | "cluster":
@@ -129,7 +143,7 @@ def _parts(graphs: PackedGraphs, domain: str, seed: int, settings: TableSettings
         case "size":
             return by_size(graphs.node_counts)
         case "random":
-            return at_random(len(graphs), seed)
+            return at_random(graphs.extra["molecule"], seed)
         case "time":
             return by_time(graphs.extra["time"])
         case _:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from outland.datasets.clusters import cluster
 from outland.datasets.labels import Labels, TaskKind, number
-from outland.datasets.smiles import Chunk, numbered, pack
+from outland.datasets.smiles import Chunk, not_utf8, pack
 from outland.datasets.tables import Row, need
 from outland.errors import OutlandError
 from outland.files import checksum
@@ -26,7 +27,7 @@ class TableSettings:
     Args:
         file: the table; CSV, TSV or Parquet, gzip'd or not.
         smiles: column of SMILES.
-        target: column of labels, or several separated by commas.
+        target: column of labels, or several.
         task: what the labels ask for; `auto` looks at them.
         environment: column of environments.
         split: column that says train, val or test (for the split `column`).
@@ -37,7 +38,7 @@ class TableSettings:
 
     file: str
     smiles: str = "smiles"
-    target: str = ""
+    target: str | tuple[str, ...] = ()
     task: TaskKind = "auto"
     environment: str | None = None
     split: str | None = None
@@ -48,13 +49,15 @@ class TableSettings:
     @property
     def targets(self) -> list[str]:
         """The target columns."""
-        return [name.strip() for name in self.target.split(",") if name.strip()]
+        return [self.target] if isinstance(self.target, str) else list(self.target)
 
     def opened(self) -> "TableSettings":
         """Check the file and its columns, and take its checksum."""
         path = Path(self.file)
-        if not self.targets:
+        if not any(self.targets):
             raise OutlandError("which column holds the labels? Name it with --target")
+        if self.smiles in self.targets:
+            raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
         named = [self.smiles, *self.targets, self.environment, self.split, self.time]
         need(path, [name for name in named if name])
         return replace(self, sha256=checksum(path))
@@ -70,94 +73,129 @@ class UsableRows:
 
     def __init__(self, settings: TableSettings, labels: Labels) -> None:
         self.settings, self.labels = settings, labels
-        self.molecules: list[Any] = []
-        self.y: list[list[float]] = []
-        self.columns: dict[str, list[str]] = {name: [] for name in ("environment", "split") if getattr(settings, name)}
-        self.time: list[float] = []
-        self.rows: list[int] = []
-        self.scaffolds: list[str] = []
-        self.canonical: list[str] = []
+        self.sets: list[PackedGraphs] = []
+        self.words: dict[str, dict[str, int]] = {name: {} for name in ("environment", "split", "scaffold")}
+        self.dated: bool | None = None  # whether times are dates; the first row decides
         self.fingerprints: list[bytes] = []
         self.refused: list[Refusal] = []
+        self.seen: dict[bytes, tuple[int, str]] = {}  # molecules by a short hash: number, and the label first seen
+        self.contradicted: set[bytes] = set()
+        self.used = self.fragments = 0
 
     def take(self, chunk: Chunk, rows: Iterator[Row]) -> None:
         """Match a chunk of molecules with the rows they came from; rows count from 1."""
         failures = dict(chunk.failures)
         positions = {place: position for position, place in enumerate(chunk.places)}
+        kept: list[tuple[int, list[float], dict[str, float]]] = []
         for place in sorted([*failures, *positions]):
             cells = next(rows)
             if place in failures:
                 self._refuse(place + 1, self.settings.smiles, cells.get(self.settings.smiles, ""), failures[place])
-            else:
-                self._use(place + 1, cells, chunk, positions[place])
+                continue
+            facts = self._read(place + 1, cells)
+            if facts is not None:
+                kept.append((positions[place], *facts))
+        if kept:
+            self._keep(chunk, kept)
+
+    def _keep(self, chunk: Chunk, kept: list[tuple[int, list[float], dict[str, float]]]) -> None:
+        """Pack the usable molecules of a chunk at once: packed, they take a tenth of the room."""
+        for position, y, facts in kept:
+            facts["scaffold"] = _code(self.words["scaffold"], chunk.scaffolds[position])
+            facts["molecule"] = self._count(chunk.canonical[position], y)
+            if chunk.fingerprints:
+                self.fingerprints.append(chunk.fingerprints[position])
+        labels = torch.tensor([row[1] for row in kept])
+        if self.labels.task.kind == "multiclass":
+            labels = labels.squeeze(1).long()
+        columns = {name: [row[2][name] for row in kept] for name in kept[0][2]}
+        whole = {
+            name: torch.tensor(values, dtype=torch.double if name == "time" else torch.long)
+            for name, values in columns.items()
+        }
+        environment = whole.pop("environment", None)
+        molecules = [chunk.molecules[row[0]] for row in kept]
+        self.sets.append(pack(molecules, labels, extra=whole, environment=environment))
+        self.used += len(kept)
+
+    def _count(self, canonical: str, y: list[float]) -> int:
+        """Put a molecule down and return its number, which rows of the same molecule share."""
+        key, label = blake2b(canonical.encode(), digest_size=10).digest(), str(y)
+        place, first = self.seen.setdefault(key, (len(self.seen), label))
+        if first != label:
+            self.contradicted.add(key)
+        self.fragments += "." in canonical
+        return place
 
     def _refuse(self, row: int, column: str, value: str, reason: str) -> None:
         shown = value.encode("utf-8", "backslashreplace").decode()
         self.refused.append((row, column, shown if len(shown) <= 80 else shown[:77] + "...", reason))
 
-    def _use(self, row: int, cells: Row, chunk: Chunk, position: int) -> None:
+    def _read(self, row: int, cells: Row) -> tuple[list[float], dict[str, float]] | None:
+        """Labels and other facts of a row; None, with the reason put down, where they cannot be used."""
+        settings = self.settings
+        for name in (*settings.targets, settings.environment, settings.split, settings.time):
+            if name and not_utf8(cells.get(name, "")):
+                self._refuse(row, name, cells[name], "bytes that are not UTF-8")
+                return None
         y, problem = self.labels.read(cells)
         if problem is not None:
             self._refuse(row, *problem)
-            return
-        moment = _moment(cells.get(self.settings.time, "")) if self.settings.time else 0.0
-        if moment is None:
-            self._refuse(
-                row, self.settings.time or "", cells.get(self.settings.time or "", ""), "neither number nor date"
-            )
-            return
-        for name, values in self.columns.items():
-            values.append(cells.get(getattr(self.settings, name), "").strip())
-        self.time.append(moment)
-        self.y.append(y)
-        self.rows.append(row)
-        self.molecules.append(chunk.molecules[position])
-        self.scaffolds.append(chunk.scaffolds[position])
-        self.canonical.append(chunk.canonical[position])
-        if chunk.fingerprints:
-            self.fingerprints.append(chunk.fingerprints[position])
+            return None
+        facts: dict[str, float] = {"row": row}
+        for name in ("environment", "split"):
+            column = getattr(settings, name)
+            if column and not cells.get(column, "").strip():
+                self._refuse(row, column, "", f"no {name}")
+                return None
+            if column:
+                facts[name] = _code(self.words[name], cells[column].strip())
+        if settings.time:
+            moment = self._moment(cells.get(settings.time, ""))
+            if moment is None:
+                law = "not a date, as others are" if self.dated else "neither number nor date, as others are"
+                self._refuse(row, settings.time, cells.get(settings.time, ""), law)
+                return None
+            facts["time"] = moment
+        return y, facts
+
+    def _moment(self, text: str) -> float | None:
+        """A number, or a date written year first, as a number that grows with time; one or the other in a column."""
+        value = number(text)
+        if value is not None:
+            self.dated = bool(self.dated)
+            return None if self.dated else value
+        try:
+            moment = datetime.fromisoformat(text.strip()).timestamp()
+        except ValueError:
+            return None
+        self.dated = True if self.dated is None else self.dated
+        return moment if self.dated else None
 
     def graphs(self) -> PackedGraphs:
         """The usable rows as graphs."""
-        if not self.molecules:
+        if not self.sets:
             row, column, value, reason = self.refused[0]
             first = f"row {row}, column '{column}': {reason} ({value!r})"
             raise OutlandError(f"no row of {self.settings.file} can be used; the first: {first}")
-        y = torch.tensor(self.y)
-        if self.labels.task.kind == "multiclass":
-            y = y.squeeze(1).long()
-        extra = {"row": torch.tensor(self.rows), "scaffold": numbered(self.scaffolds)}
-        if self.settings.time:
-            extra["time"] = torch.tensor(self.time, dtype=torch.double)
-        if "split" in self.columns:
-            extra["split"] = numbered(self.columns["split"])
-        if self.fingerprints:
-            extra["cluster"] = cluster(self.fingerprints)
-        environment = numbered(self.columns["environment"]) if "environment" in self.columns else None
-        return pack(self.molecules, y, extra=extra, environment=environment)
+        graphs = PackedGraphs.concatenate(self.sets)
+        if not self.fingerprints:
+            return graphs
+        return replace(graphs, extra={**graphs.extra, "cluster": cluster(self.fingerprints)})
 
     def findings(self) -> dict[str, Any]:
         """What a person should know of the table."""
-        seen: dict[str, set[str]] = {}
-        for name, y in zip(self.canonical, self.y, strict=True):
-            seen.setdefault(name, set()).add(str(y))
         return {
-            "rows": len(self.rows) + len(self.refused),
-            "used": len(self.rows),
+            "rows": self.used + len(self.refused),
+            "used": self.used,
             "quarantine": [list(refusal) for refusal in sorted(self.refused)],
-            "duplicates": len(self.canonical) - len(seen),
-            "contradictions": sum(len(labels) > 1 for labels in seen.values()),
-            "fragments": sum("." in name for name in self.canonical),
-            "split_words": list(dict.fromkeys(self.columns.get("split", []))),
+            "duplicates": self.used - len(self.seen),
+            "contradictions": len(self.contradicted),
+            "fragments": self.fragments,
+            "split_words": list(self.words["split"]),
         }
 
 
-def _moment(text: str) -> float | None:
-    """A number, or a date written year first, as a number that grows with time."""
-    value = number(text)
-    if value is not None:
-        return value
-    try:
-        return datetime.fromisoformat(text.strip()).timestamp()
-    except ValueError:
-        return None
+def _code(words: dict[str, int], word: str) -> int:
+    """The number of a word, in order of first appearance."""
+    return words.setdefault(word, len(words))

@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -9,23 +11,25 @@ from typing import IO, Any, cast
 from outland.errors import OutlandError, unknown
 
 Row = dict[str, str]
+_LONGEST_CELL = 10_000_000
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
 
 
 def read_rows(path: Path) -> Iterator[Row]:
     """The table's rows as text, in order; blank lines are skipped, missing cells are empty."""
+    csv.field_size_limit(_LONGEST_CELL)
     kind = _kind(path)
     if kind in (".parquet", ".pq"):
         yield from _parquet(path)
         return
     try:
         with _open(path) as stream:
-            reader = csv.DictReader(stream, delimiter=_delimiter(stream), restval="", restkey="")
+            reader = csv.DictReader(stream, delimiter=_delimiter(stream), restval="", restkey="", strict=True)
             for row in reader:
                 yield {name: value for name, value in row.items() if name}
     except csv.Error as problem:
         raise OutlandError(f"{path}, line {reader.line_num}: {problem}") from None
-    except (OSError, EOFError) as problem:
+    except (OSError, EOFError, zlib.error) as problem:
         raise OutlandError(f"{path} cannot be read: {problem}") from None
 
 
@@ -40,11 +44,26 @@ def columns(path: Path) -> list[str]:
             return list(_pyarrow().ParquetFile(path).schema_arrow.names)
         with _open(path) as stream:
             names = csv.DictReader(stream, delimiter=_delimiter(stream)).fieldnames
-    except (OSError, EOFError, ValueError, csv.Error) as problem:
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as problem:
         raise OutlandError(f"{path} cannot be read: {problem}") from None
     if not names:
         raise OutlandError(f"{path} has no header line")
+    if names[0][:2] in ("\udcff\udcfe", "\udcfe\udcff"):
+        raise OutlandError(f"{path} is in UTF-16: save it as UTF-8")
+    for name in names:
+        if any("\udc80" <= character <= "\udcff" for character in name):
+            raise OutlandError(f"the header of {path} is not in UTF-8: save the table as UTF-8")
+        if name and names.count(name) > 1:
+            raise OutlandError(f"{path} has two columns called '{name}'")
     return [name for name in names if name]
+
+
+def decimal_comma(path: Path) -> bool:
+    """Whether a comma inside a cell can only be a decimal one: the cells are separated by something else."""
+    if _kind(path) in (".parquet", ".pq"):
+        return False
+    with _open(path) as stream:
+        return _delimiter(stream) != ","
 
 
 def need(path: Path, names: list[str]) -> None:
@@ -58,7 +77,7 @@ def need(path: Path, names: list[str]) -> None:
 
 
 def _kind(path: Path) -> str:
-    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix not in _SUFFIXES:
         raise OutlandError(
             f"{path} is not a table outland can read: its name must end in {', '.join(_SUFFIXES)} or .gz"
@@ -69,14 +88,20 @@ def _kind(path: Path) -> str:
 def _open(path: Path) -> IO[str]:
     # Bytes that are not UTF-8 come through as surrogates, so that the row they are in can be named.
     text: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-    return cast(IO[str], gzip.open(path, "rt", **text)) if path.suffix == ".gz" else path.open(**text)
+    return cast(IO[str], gzip.open(path, "rt", **text)) if path.suffix.lower() == ".gz" else path.open(**text)
 
 
 def _delimiter(stream: IO[str]) -> str:
-    """What separates the cells: the commonest of comma, semicolon and tab in the first line."""
-    header = stream.readline()
+    """What separates the cells: the commonest of comma, semicolon and tab in the first line, or what Excel's says.
+
+    The stream is left at the header.
+    """
+    start = stream.readline()
+    said = re.fullmatch(r"sep=(.)\s*", start)
+    if said:
+        return said.group(1)
     stream.seek(0)
-    return max(",;\t", key=header.count)
+    return max(",;\t", key=start.count)
 
 
 def _pyarrow() -> Any:

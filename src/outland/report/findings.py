@@ -5,11 +5,9 @@ from pathlib import Path
 import torch
 import typer
 
-from outland.datasets import DataFolder, find_dataset
 from outland.datasets.table import write_quarantine
 from outland.files import writable_folder
 from outland.graphs import Splits
-from outland.training import RunSpec
 
 
 def findings(splits: Splits) -> list[str]:
@@ -24,6 +22,7 @@ def findings(splits: Splits) -> list[str]:
     aside = len(source["quarantine"])
     lines.append(f"{source['used']:,} of {source['rows']:,} rows are usable; {aside:,} set aside")
     lines.append(f"task: {task.kind}, scored by {task.metric}; {_balance(splits)}")
+    lines += _unscorable(splits)
     if source["duplicates"]:
         lines.append(
             f"{source['duplicates']:,} rows repeat a molecule; {source['contradictions']:,} molecules have rows that "
@@ -32,6 +31,19 @@ def findings(splits: Splits) -> list[str]:
     if source["fragments"]:
         lines.append(f"{source['fragments']:,} molecules are salts or mixtures of several fragments (kept whole)")
     lines.append(f"{splits.schema.environments} training environments, by {source['environments']}")
+    return lines
+
+
+def _unscorable(splits: Splits) -> list[str]:
+    """Parts that have one class only, which no ranking score can be taken on."""
+    if splits.schema.task.kind != "binary":
+        return []
+    lines = []
+    for part, index in splits.parts.items():
+        y = splits.graphs.y[index]
+        bare = [((column == 0).sum() == 0) | ((column == 1).sum() == 0) for column in y.T]
+        if all(bare):
+            lines.append(f"warning: {part} has one class only, so it cannot be scored; another --shift may do better")
     return lines
 
 
@@ -49,11 +61,11 @@ def _balance(splits: Splits) -> str:
     return f"{positive:,} of {known_count:,} labels are {yes}, {int(y.isnan().sum()):,} unknown"
 
 
-def tell(spec: RunSpec, folder: Path, data: DataFolder) -> None:
-    """Say what was found in the user's table, and leave the rows set aside beside the run."""
-    splits = find_dataset(spec.dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, data=data)
+def tell(splits: Splits, quarantine: Path) -> None:
+    """Say what was found in a dataset, and write down the rows set aside, if there are any."""
     for line in findings(splits):
         typer.echo(line)
-    path = writable_folder(folder) / "quarantine.csv"
-    if write_quarantine(splits, path):
-        typer.echo(f"rows set aside: {path}")
+    if splits.source.get("quarantine"):
+        writable_folder(quarantine.parent)
+        write_quarantine(splits, quarantine)
+        typer.echo(f"rows set aside: {quarantine}")

@@ -10,7 +10,7 @@ from outland.graphs import Splits
 from outland.report.drawing import draw_graph, draw_molecule, pyplot
 
 _EACH = 4
-_MOST_ENVIRONMENTS = 5
+_MOST_ENVIRONMENTS = 10
 
 
 def draw_gallery(dataset: Dataset, splits: Splits, path: Path, data: Path | None = None) -> None:
@@ -32,7 +32,9 @@ def draw_gallery(dataset: Dataset, splits: Splits, path: Path, data: Path | None
             else:
                 draw_graph(axis, graph)
             axis.set_title(f"{title}\n{_label(graph, splits)}" if column == 0 else _label(graph, splits), fontsize=9)
-    name = " ".join(str(splits.source.get(key, "")) for key in ("dataset", "domain", "kind"))
+    source = splits.source
+    kind = "no" if source.get("kind") == "none" else source.get("kind", "")
+    name = f"{source.get('dataset', '')}, split by {source.get('domain', '')}, {kind}"
     extra = f" ({splits.source['superpixels']} superpixels)" if "superpixels" in splits.source else ""
     figure.suptitle(f"{name} shift{extra}")
     figure.savefig(path, dpi=100)
@@ -48,13 +50,14 @@ def _rows(splits: Splits) -> list[tuple[str, torch.Tensor]]:
     else:
         for number in environment[train].unique().tolist()[:_MOST_ENVIRONMENTS]:
             rows.append((f"train, environment {number}", train[environment[train] == number][:_EACH]))
-    rows += [(part, index[:_EACH]) for part, index in splits.parts.items() if part in ("val", "test")]
+    rows += [(part, index[:_EACH]) for part, index in splits.parts.items() if part != "train"]
     return rows
 
 
 def _label(graph: Any, splits: Splits) -> str:
     values = graph.y.flatten().tolist()
+    names = splits.source.get("classes") or []
     if splits.schema.task.kind == "multiclass":
-        return f"class {int(values[0])}"
+        return str(names[int(values[0])]) if names else f"class {int(values[0])}"
     shown = ["?" if value != value else f"{value:g}" for value in values]
     return "label " + " ".join(shown[:4]) + (" …" if len(shown) > 4 else "")

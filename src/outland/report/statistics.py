@@ -83,7 +83,9 @@ def _counts(splits: Splits, part: str) -> dict[str, float]:
 def render(cells: list[Cell]) -> Table:
     """A table for the terminal: our number, and the paper's where it is another."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
-    table = Table("", *columns, title="Ours, and the paper's where it differs (≠)")
+    table = Table(
+        "", *(column.replace("-", "\n") for column in columns), title="Ours, and the paper's where it differs (≠)"
+    )
     for part, quantity in dict.fromkeys((cell.part, cell.quantity) for cell in cells):
         row = [cell for cell in cells if (cell.part, cell.quantity) == (part, quantity)]
         table.add_row(f"{part} {quantity}", *(_shown(cell) for cell in row))

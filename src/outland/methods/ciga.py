@@ -1,0 +1,122 @@
+"""CIGA: the subgraph that graphs of one class have in common, whatever environment they come from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from outland.graphs import GraphBatch, Schema
+from outland.methods.base import MethodSettings, Phase, Progress, Terms
+from outland.methods.parts.contrast import supervised_contrast
+from outland.methods.parts.risk import label_losses
+from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, forgetful, pool_part
+from outland.nn import BackboneSettings, Head
+from outland.settings import check_ranges
+
+Side = Literal["worse", "better"]
+Divisor = Literal["chosen", "known"]
+
+
+@dataclass(frozen=True)
+class CIGASettings(SubgraphSettings):
+    """Hyper-parameters of CIGA; the defaults are those of version 2.
+
+    Args:
+        alpha: α, weight of the contrast.
+        beta: β, weight of the complement's loss; 0 is version 1, which has no complement.
+        temperature: τ of the contrast.
+        contrast: what it compares: the classifier's embedding of the rationale (`classifier`), or the score
+            network's node embeddings pooled over the rationale (`scorer`), as most released scripts do.
+        hinge_side: where the complement's loss counts: where it does `worse` than the rationale, or `better`.
+        hinge_mean: over the labels where it counts (`chosen`), or all that are `known`.
+        hinge_reach: what the complement's loss teaches: `all` that made the complement, or its `head` alone, as in
+            the authors' code, where inference then does not depend on β.
+    """
+
+    alpha: float = 4.0
+    beta: float = 1.0
+    temperature: float = 1.0
+    contrast: Literal["classifier", "scorer"] = "classifier"
+    hinge_side: Side = "worse"
+    hinge_mean: Divisor = "chosen"
+    hinge_reach: Literal["all", "head"] = "all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, "method", alpha=(0, None), beta=(0, None), temperature=(1e-3, None))
+
+
+class CIGA(SubgraphMethod):
+    r"""Learning Causally Invariant Representations for OOD Generalization on Graphs (Chen et al., NeurIPS 2022).
+
+    Edge scores cut each graph into a rationale, the best share r of its edges, and a complement. Version 1 asks that
+    the rationales of one class be alike; version 2 also lets the complement predict, where it is worse at it:
+
+    .. math:: \min\; \mathbb{E}\,\ell_c + \alpha\,L_{con} + \beta\,
+              \frac{\sum_i 1[\ell_{s,i} > \ell_{c,i}]\,\ell_{s,i}}{\sum_i 1[\ell_{s,i} > \ell_{c,i}]},
+              \quad \ell_c = \ell(f_c(h_C), y), \; \ell_s = \ell(f_s(h_S), y)
+
+    with the supervised contrast :math:`L_{con}` of the rationales' embeddings (see `supervised_contrast`; tasks are
+    contrasted separately, and regression targets only where they are equal). Predictions rest on the rationale.
+    """
+
+    name: ClassVar[str] = "ciga"
+    family: ClassVar[str] = "graph"
+    citation: ClassVar[str] = "Chen et al., NeurIPS 2022"
+    Settings: ClassVar[type[MethodSettings]] = CIGASettings
+    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+        "v1": lambda: CIGASettings(beta=0.0),
+        "v2": CIGASettings,
+    }
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "ratio": (0.25, 0.5, 0.8),
+        "alpha": (0.5, 1.0, 4.0, 16.0),
+        "beta": (0.5, 1.0, 2.0),
+    }
+
+    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: CIGASettings | None = None) -> None:
+        super().__init__(schema, backbone, settings)
+        self.environment_head = Head(backbone, schema.task.outputs) if self.settings.beta else None
+
+    def phases(self) -> list[Phase]:
+        """One phase: everything moves."""
+        moves = tuple(part for part in (self.scorer, self.classifier, self.environment_head) if part is not None)
+        return [Phase("risk", moves, self.loss, self.settings.lr)]
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """The rationale's risk, the contrast of rationales and, in version 2, the complement's loss."""
+        chosen: CIGASettings = self.settings
+        parts = self.parts(batch)
+        h = self.embed(batch, parts.rationale, parts)
+        losses, known = label_losses(self.classifier.head(h, batch), batch, self.schema.task)
+        compared = h
+        if chosen.contrast == "scorer":
+            compared = pool_part(parts.features, parts.rationale, batch, self.backbone.pool)
+        labels = batch.y.reshape(len(h), -1)
+        contrast = supervised_contrast(compared, labels, known, chosen.temperature)
+        terms = {"rationale": losses.sum() / known.sum().clamp(min=1), "contrast": chosen.alpha * contrast}
+        if self.environment_head is not None:
+            complement = self.complement_losses(batch, parts)
+            terms["hinge"] = chosen.beta * hinge(losses, complement, known, chosen.hinge_side, chosen.hinge_mean)
+        return terms
+
+    def complement_losses(self, batch: GraphBatch, parts: Parts) -> Tensor:
+        """The loss of each label, predicted from the complement `[B, T]`."""
+        assert self.environment_head is not None
+        with forgetful(self.classifier):
+            h = self.embed(batch, parts.complement, parts)
+        h = h.detach() if self.settings.hinge_reach == "head" else h
+        losses, _ = label_losses(self.environment_head(h, batch), batch, self.schema.task)
+        return losses
+
+
+def hinge(
+    rationale: Tensor, complement: Tensor, known: Tensor, side: Side = "worse", over: Divisor = "chosen"
+) -> Tensor:
+    """Mean of the complement's losses `[B, T]` where they are on that side of the rationale's; 0 if none is."""
+    counts = (complement > rationale) if side == "worse" else (complement < rationale)
+    counts = (counts & known).detach()
+    number = counts if over == "chosen" else known
+    return torch.where(counts, complement, 0).sum() / number.sum().clamp(min=1)

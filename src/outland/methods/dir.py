@@ -1,0 +1,111 @@
+"""Discovering Invariant Rationales: right in every environment that other graphs' complements make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from outland.graphs import GraphBatch, Schema, Task
+from outland.methods.base import MethodSettings, Phase, Progress, Terms
+from outland.methods.parts.environments import variance_over
+from outland.methods.parts.risk import label_losses
+from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings, forgetful
+from outland.nn import BackboneSettings, Head
+from outland.settings import check_ranges
+
+
+@dataclass(frozen=True)
+class DIRSettings(SubgraphSettings):
+    """Hyper-parameters of DIR.
+
+    Args:
+        alpha: α, weight of the interventions, before it grows.
+        power: p in α' = α·epoch^p; 0 keeps the weight at α.
+        cap: most that the weight of the mean risk may grow to; None sets no limit.
+        objective: `paper`, the mean risk over interventions and α' times its variance; or `code`, which has the
+            risk of the rationale alone, and α' times both mean and variance.
+        variance: of the `risk`; or of the batch's summed risk (`batch`), B² times as large, as in the public code.
+    """
+
+    alpha: float = 1e-2
+    power: float = 1.6
+    cap: float | None = None
+    objective: Literal["code", "paper"] = "code"
+    variance: Literal["risk", "batch"] = "risk"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, "method", alpha=(0, None), power=(0, None), cap=(0, None))
+
+
+class DIR(SubgraphMethod):
+    r"""Discovering Invariant Rationales for Graph Neural Networks (Wu et al., ICLR 2022).
+
+    Edge scores s cut each graph into a rationale C, the best share r of its edges, and a complement S. Every
+    rationale meets every complement of the batch: complement j gates the logits of all rationales.
+
+    .. math::
+        & R_j = \mathbb{E}_i\,\ell\big(f_c(h_{C_i}) \odot \sigma(f_s(h_{S_j})), y_i\big) \\
+        & \min\; \mathbb{E}_i\,\ell(f_c(h_{C_i}), y_i) + \alpha'\,\mathbb{E}_j R_j + \alpha'\,\mathrm{Var}_j R_j,
+          \quad \min_{f_s}\; \mathbb{E}_i\,\ell(f_s(h_{S_i}), y_i)
+
+    The complement's head f_s learns from its own loss and from nothing else, and that loss moves nothing else: its
+    input and the gates are detached, so one phase makes both moves. Predictions rest on f_c(h_C).
+    """
+
+    name: ClassVar[str] = "dir"
+    family: ClassVar[str] = "graph"
+    citation: ClassVar[str] = "Wu et al., ICLR 2022"
+    Settings: ClassVar[type[MethodSettings]] = DIRSettings
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"ratio": (0.25, 0.5, 0.8), "alpha": (1e-4, 1e-2)}
+
+    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: DIRSettings | None = None) -> None:
+        super().__init__(schema, backbone, settings)
+        self.environment_head = Head(backbone, schema.task.outputs)
+
+    def phases(self) -> list[Phase]:
+        """One phase: everything moves."""
+        return [Phase("risk", (self.scorer, self.classifier, self.environment_head), self.loss, self.settings.lr)]
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """The rationale's risk, alone and under interventions, and the complement's own."""
+        chosen: DIRSettings = self.settings
+        parts = self.parts(batch)
+        logits = self.classifier.head(self.embed(batch, parts.rationale, parts), batch)
+        with torch.no_grad(), forgetful(self.classifier):
+            environment = self.embed(batch, parts.complement, parts)
+        environment_logits = self.environment_head(environment, batch)
+        risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)
+        mean, variance = batch.mean_graphs(risks), self.variance(risks, batch)
+        complement, weight = self.risk(environment_logits, batch), self.weight(progress)
+        if chosen.objective == "paper":
+            return {"interventions": mean, "variance": weight * variance, "complement": complement}
+        of_mean = weight if chosen.cap is None else min(weight, chosen.cap)
+        return {
+            "rationale": self.risk(logits, batch),
+            "interventions": of_mean * mean,
+            "variance": weight * variance,
+            "complement": complement,
+        }
+
+    def weight(self, progress: Progress) -> float:
+        """α' in this epoch."""
+        return float(self.settings.alpha * progress.epoch**self.settings.power)
+
+    def variance(self, risks: Tensor, batch: GraphBatch) -> Tensor:
+        """Variance of the risk over interventions; 0 if there is only one."""
+        present = torch.ones_like(risks, dtype=torch.bool) if batch.graph_mask is None else batch.graph_mask
+        scale = present.sum() if self.settings.variance == "batch" else 1
+        return variance_over(scale * risks, present, unbiased=True)
+
+
+def intervened_risks(logits: Tensor, environment_logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
+    """Risk of all rationales under each complement's gate, `[B]`, from logits `[B, K]` of both."""
+    count = len(logits)
+    gated = logits * environment_logits.sigmoid()[:, None]  # [complement, rationale, K]
+    labels = batch.y.expand(count, *batch.y.shape).flatten(0, 1)
+    real = None if batch.graph_mask is None else batch.graph_mask.repeat(count)
+    losses, known = label_losses(gated.flatten(0, 1), batch.replace(y=labels, graph_mask=real), task)
+    return losses.reshape(count, -1).sum(1) / known.reshape(count, -1).sum(1).clamp(min=1)

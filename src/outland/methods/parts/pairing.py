@@ -1,0 +1,29 @@
+"""Parts of two graphs put together: every pair of a batch, or each graph with one other."""
+
+from torch import Tensor
+
+from outland.graphs import GraphBatch
+
+
+def all_pairs(first: Tensor, second: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
+    """Every sum `first[i] + second[j]` as row i·B + j `[B·B, d]`, and the batch with its labels of i.
+
+    A pair with padding in either place is padding. The batch that comes back serves losses and heads, which read its
+    labels and graph mask; its nodes and edges are still those of the B graphs.
+    """
+    count = batch.num_graphs
+    sums = (first[:, None] + second[None]).flatten(0, 1)
+    mask = batch.graph_mask
+    both = None if mask is None else (mask[:, None] & mask[None]).flatten()
+    return sums, batch.replace(y=batch.y.repeat_interleave(count, 0), graph_mask=both)
+
+
+def reordered(values: Tensor, batch: GraphBatch, order: Tensor) -> tuple[Tensor, GraphBatch]:
+    """Row `order[i]` of the values in place i `[B, d]`, and the batch with its labels in that order.
+
+    As in `all_pairs`, the batch serves losses and heads, and place i counts if both graphs in it are real. Orders come
+    from `permutation`, which leaves padding where it is.
+    """
+    mask = batch.graph_mask
+    both = None if mask is None else mask & mask[order]
+    return values.index_select(0, order), batch.replace(y=batch.y[order], graph_mask=both)
