@@ -221,3 +221,103 @@ def test_numbers_that_are_classes():
     assert labels.classes == ("1", "2", "3")
     assert labels.read({"y": "2"}) == ([1.0], None)
     assert survey(rows, ["y"], "regression").task.kind == "regression"
+
+
+def test_thousands_are_not_decimals():
+    assert number("1,200") is None
+    assert number("1,200", decimal_comma=True) == 1.2
+    assert number("12,5") == 12.5
+    assert number("1e300") is None
+    assert number("TRUE") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "words"),
+    [
+        (["1"] * 20, {}, "every label in 'y' is '1': there is nothing to tell apart"),
+        (["active", ""] * 10, {}, "every label in 'y' is 'active'"),
+        ([str(n % 2) for n in range(14)] + ["ND"] * 4, {}, "22% of the labels in 'y' are no numbers, such as 'nd'"),
+        ([str(n) for n in range(60)], {"task": "multiclass"}, "over 50 different labels"),
+        (["1", "2", "3"] * 5, {"task": "binary"}, "holds 3 different labels, not two"),
+        (["a", "b", "c"] * 5, {"task": "regression"}, "holds names, such as 'a', not numbers"),
+    ],
+)
+def test_labels_that_need_a_word(tmp_path, values, settings, words):
+    text = "smiles,y\n" + "".join(f"{'C' * (n + 1)}O,{value}\n" for n, value in enumerate(values))
+    with pytest.raises(OutlandError, match=words):
+        load(write(tmp_path / "t.csv", text), tmp_path, **settings)
+
+
+def test_labels_in_other_clothes(tmp_path):
+    """1 and 1.0 are one class, Yes and YES too, and two numbers may stand for no and yes."""
+    labels = survey([{"y": text} for text in ("1", "1.0", "2", "3")], ["y"])
+    assert labels.classes == ("1", "2", "3")
+    labels = survey([{"y": text} for text in ("Yes", "YES ", "no", "No")], ["y"])
+    assert labels.classes == ("no", "yes")
+    labels = survey([{"y": text} for text in ("1", "2", "2")], ["y"], "binary")
+    assert labels.classes == ("1", "2")
+    assert labels.read({"y": "2.0"}) == ([1.0], None)
+
+
+def test_rows_of_one_molecule_stay_together_at_random(tmp_path):
+    path = write(tmp_path / "t.csv", "smiles,y\n" + "".join(f"{'C' * (n % 12 + 1)}O,{n % 2}\n" for n in range(60)))
+    splits = load(path, tmp_path)
+    molecules = [set(splits.part(part).extra["molecule"].tolist()) for part in ("train", "val", "test")]
+    assert not molecules[0] & molecules[1]
+    assert not molecules[0] & molecules[2]
+    assert splits.source["kind"] == "none"
+
+
+def test_equal_sizes_stay_together(tmp_path):
+    path = write(tmp_path / "t.csv", "smiles,y\n" + "".join(f"{'C' * (n % 30 + 1)}O,{n % 2}\n" for n in range(90)))
+    splits = load(path, tmp_path, "size")
+    sizes = [set(splits.part(part).node_counts.tolist()) for part in ("train", "val", "test")]
+    assert not sizes[0] & sizes[1]
+    assert not sizes[1] & sizes[2]
+
+
+def test_one_scaffold_for_all_is_a_sentence(tmp_path):
+    with pytest.raises(OutlandError, match=r"split by scaffold leaves none of 20 rows for 'train'.*try --shift random"):
+        load(write(tmp_path / "t.csv", ROWS), tmp_path, "scaffold")
+
+
+def test_environment_seen_only_outside_training(tmp_path):
+    lines = [f"{'C' * n}O,{n % 2},{'A' if n > 3 else 'B'}" for n in range(1, 31)]
+    path = write(tmp_path / "t.csv", "smiles,y,lab\n" + "\n".join(lines))
+    splits = load(path, tmp_path, "size", environment="lab").check()
+    assert splits.schema.environments == 1
+    assert set(splits.part("test").environment.tolist()) == {1}
+
+
+def test_dates_and_numbers_do_not_mix(tmp_path):
+    lines = [f"{'C' * n}O,{n % 2},20{n:02d}-01-01" for n in range(1, 31)] + ["CCCN,1,2020"]
+    path = write(tmp_path / "t.csv", "smiles,y,when\n" + "\n".join(lines))
+    (refused,) = load(path, tmp_path, "time", time="when").source["quarantine"]
+    assert refused == [31, "when", "2020", "not a date, as others are"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ROWS.encode("utf-16"), "is in UTF-16"),
+        ("smiles,löslich\nCC,1\n".encode("latin-1"), "header of .* is not in UTF-8"),
+        (b"smiles,y,y\nCC,1,0\n", "two columns called 'y'"),
+        (b'smiles,y\n"CC,1\nCCC,0\n', "t.csv, line"),
+    ],
+)
+def test_broken_files_get_a_sentence(tmp_path, content, words):
+    with pytest.raises(OutlandError, match=words):
+        load(write(tmp_path / "t.csv", content), tmp_path)
+
+
+def test_excel_says_its_separator(tmp_path):
+    text = "sep=;\nsmiles;y\n" + "".join(f"{'C' * n};{n},5\n" for n in range(1, 15))
+    splits = load(write(tmp_path / "t.csv", text), tmp_path)
+    assert splits.graphs.y[:, 0].tolist() == [n + 0.5 for n in range(1, 15)]
+
+
+def test_a_row_without_its_split_or_environment_is_set_aside(tmp_path):
+    lines = [f"{'C' * n}O,{n % 2},{('train', 'val', 'test')[n % 3] if n != 7 else ''}" for n in range(1, 31)]
+    path = write(tmp_path / "t.csv", "smiles,y,part\n" + "\n".join(lines))
+    (refused,) = load(path, tmp_path, "column", split="part").source["quarantine"]
+    assert refused == [7, "part", "", "no split"]

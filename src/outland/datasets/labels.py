@@ -190,6 +190,7 @@ def _single(column: _Survey, kind: str) -> Labels:
     if kind == "binary" and len(names) > 2:
         raise OutlandError(f"the target column '{column.name}' holds {len(names)} different labels, not two")
     if kind == "binary":
-        names.sort(key=lambda name: name in _YES)
+        if not numeric:
+            names.sort(key=lambda name: name in _YES)
         return replace(plain, task=Task("binary", 1, "rocauc"), classes=tuple(names))
     return replace(plain, task=Task("multiclass", len(names), "accuracy"), classes=tuple(names))
