@@ -24,12 +24,26 @@ FRAME = TrainSettings(epochs=2, batch_size=6, eval_batch_size=8)
 class NoWaiting(TorchDispatchMode):
     """Refuses what would make the host wait for a GPU: values read, and shapes that depend on values."""
 
-    WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "equal")
+    WAITS = (
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "unique",
+        "_unique",
+        "is_nonzero",
+        "equal",
+        "bincount",
+    )
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func._schema.name.partition("::")[2]
+        name, kwargs = func._schema.name.partition("::")[2], kwargs or {}
         assert not any(name.startswith(wait) for wait in self.WAITS), f"{name} waits for the device"
-        return func(*args, **(kwargs or {}))
+        if name == "repeat_interleave":
+            assert kwargs.get("output_size") is not None, "repeat_interleave without output_size waits for the device"
+        if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
+            masks = [one for one in args[1] if one is not None and one.dtype == torch.bool]
+            assert not masks, "indexing by a boolean mask waits for the device"
+        return func(*args, **kwargs)
 
 
 class StopsAfterOne(Watcher):

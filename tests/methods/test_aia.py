@@ -12,6 +12,7 @@ from outland.methods.parts.ratio import ratio_penalty
 from outland.nn import BackboneSettings, Mask
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper
+from tests.cases import MethodCase
 from tests.conftest import whole
 from tests.methods.plain_aia import PlainAIA
 
@@ -228,3 +229,26 @@ class TestRandomMask:
         other = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
         assert torch.equal(first.edge, again.edge)
         assert not torch.equal(first.edge, other.edge)
+
+
+class TestAIA(MethodCase):
+    """With a generator that keeps everything and an adversary that drops nothing, both its risks are ERM's."""
+
+    name = "aia"
+    zero = {"adversary": "random", "drop": 0, "front_layers": 0, "stable_weight": 0}
+
+    def zero_strength(self, method):
+        method.generator.forward = lambda batch: Mask.full(batch, 1.0, torch.double)
+
+    def classifier_gradients(self, method):
+        gradients = super().classifier_gradients(method)
+        return {name: None if gradient is None else gradient / 2 for name, gradient in gradients.items()}
+
+
+class TestRDIA(TestAIA):
+    """The same with random masks; comparing layouts it drops nothing, for its draws depend on the number of rows."""
+
+    still = {"drop": 0}
+
+    def build(self, schema, seed=0, **changes):
+        return super().build(schema, seed, **{"adversary": "random", **changes})

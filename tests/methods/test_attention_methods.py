@@ -14,6 +14,7 @@ from outland.graphs import Batches, PackedGraphs, Task
 from outland.methods import Progress, build_method, find_method, method_settings
 from outland.methods.cal import uniform_divergence
 from outland.methods.parts import attention as parts
+from outland.methods.parts.schedules import staircase
 from outland.nn import BackboneSettings, Mask
 from outland.settings import describe
 from outland.training.stepper import Stepper
@@ -269,7 +270,7 @@ class TestGSAT(MethodCase):
         assert slope.isfinite().all()
 
     def test_schedule(self):
-        found = [parts.staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 1, 9, 10, 19, 20, 30, 99)]
+        found = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 1, 9, 10, 19, 20, 30, 99)]
         assert found == pytest.approx([0.9, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7])
 
     @pytest.mark.usefixtures("steady_draws")

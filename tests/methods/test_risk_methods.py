@@ -138,10 +138,19 @@ class TestGroupDRO(MethodCase):
         assert weights.tolist() == pytest.approx([1, 0])
         assert not weights.requires_grad
 
-    def test_absent_environment_keeps_its_share_against_a_riskless_one(self):
-        method = built("groupdro", step=1.0)
+    @pytest.mark.parametrize("memory", ["persistent", "batch"])
+    def test_absent_environment_keeps_its_memory_and_takes_no_part_in_the_loss(self, memory):
+        method = built("groupdro", step=1.0, memory=memory)
         weights = method.weights(torch.tensor([0.0, 0.0]).double(), torch.tensor([True, False]))
-        assert weights.tolist() == pytest.approx([0.5, 0.5])
+        assert weights.tolist() == pytest.approx([1, 0])
+        if memory == "persistent":
+            assert method.log_weights.exp().tolist() == pytest.approx([0.5, 0.5])
+
+    def test_without_steps_it_is_the_mean_of_the_present_environments(self):
+        method = built("groupdro", step=0.0)
+        risks = torch.tensor([0.4, 0.8]).double()
+        assert (method.weights(risks, torch.tensor([True, True])) * risks).sum().item() == pytest.approx(0.6)
+        assert (method.weights(risks, torch.tensor([False, True])) * risks).sum().item() == pytest.approx(0.8)
 
 
 class TestDropEdge(MethodCase):

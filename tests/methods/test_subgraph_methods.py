@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch.nn.functional import linear
 from torch_geometric.data import Data
 
 from outland.errors import OutlandError
@@ -64,7 +65,12 @@ class TestEdgeScorer:
         assert torch.equal(features, scorer.encoder(batch))
         for place, (u, v) in enumerate(batch.edge_index.T.tolist()):
             ends = [(u, v), (v, u) if batch.reverse[place] != place else (u, v)]
-            plain = [scorer.last(scorer.first(torch.cat([features[a], features[b]])).relu()).item() for a, b in ends]
+            plain = [
+                scorer.last(
+                    linear(torch.cat([features[a], features[b]]), scorer.first.weight, scorer.first.bias).relu()
+                ).item()
+                for a, b in ends
+            ]
             assert scores[place].item() == pytest.approx(sum(plain) / 2, abs=1e-12)
         assert torch.equal(scores, scores[batch.reverse])
 

@@ -45,6 +45,9 @@ def test_perfect_uniform_and_inverted_masks(motif, monkeypatch):
         monkeypatch.setattr(method, "masks", masks(kind))
         quality = mask_quality(method, small, 16)
         assert set(quality) == {"id_val", "id_test", "val", "test"}
+        if kind == "uniform":
+            shares = [float(graph.edge_truth.float().mean()) for graph in small.part("test").to_data_list()]
+            assert quality["test"]["precision_at_k"] == pytest.approx(sum(shares) / len(shares), abs=1e-6)
         assert quality["test"]["rocauc"] == pytest.approx(auc, abs=1e-9)
     monkeypatch.setattr(method, "masks", masks("perfect"))
     assert mask_quality(method, small, 16)["test"]["precision_at_k"] == pytest.approx(1)

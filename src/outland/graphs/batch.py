@@ -58,6 +58,11 @@ class GraphBatch:
         """Edge rows, padding included."""
         return self.edge_index.shape[1]
 
+    @property
+    def first_direction(self) -> Tensor:
+        """Which edge rows come before their other direction, or have none: one row for each undirected edge `[E]`."""
+        return torch.arange(self.num_edges, device=self.x.device) <= self.reverse
+
     def replace(self, **changes: Any) -> "GraphBatch":
         """A copy with some fields changed."""
         return replace(self, **changes)

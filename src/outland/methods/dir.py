@@ -11,6 +11,7 @@ from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
+from outland.methods.parts.schedules import power
 from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings, forgetful
 from outland.nn import BackboneSettings, Head
 from outland.settings import check_ranges
@@ -92,7 +93,7 @@ class DIR(SubgraphMethod):
 
     def weight(self, progress: Progress) -> float:
         """α' in this epoch."""
-        return float(self.settings.alpha * progress.epoch**self.settings.power)
+        return power(self.settings.alpha, progress.epoch, self.settings.power)
 
     def variance(self, risks: Tensor, batch: GraphBatch) -> Tensor:
         """Variance of the risk over interventions; 0 if there is only one."""

@@ -13,7 +13,7 @@ from outland.methods.erm import ERM
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.ranking import both_directions
 from outland.methods.parts.risk import label_losses
-from outland.nn import BackboneSettings, Encoder, Mask
+from outland.nn import BackboneSettings, Encoder, Mask, PairLinear
 from outland.settings import check_ranges
 
 
@@ -42,23 +42,17 @@ class EERMSettings(MethodSettings):
 
 
 class Editor(nn.Module):
-    """A logit for every edge and editor, the same in both directions, from an encoder that no other loss moves.
-
-    The head's first layer splits into a part for the source and one for the target, computed once a node.
-    """
+    """A logit for every edge and editor, the same in both directions, from an encoder that no other loss moves."""
 
     def __init__(self, settings: BackboneSettings, schema: Schema, count: int) -> None:
         super().__init__()
         self.encoder = Encoder(settings, schema.node, schema.edge)
-        self.pair = nn.Linear(2 * settings.width, settings.width)
+        self.pair = PairLinear(settings.width, settings.width)
         self.last = nn.Linear(settings.width, count)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Logits `[E, K]`."""
-        z = self.encoder(batch)
-        at_source, at_target = self.pair.weight.chunk(2, dim=1)
-        hidden = batch.at_source(z @ at_source.T) + batch.at_target(z @ at_target.T) + self.pair.bias
-        logits: Tensor = self.last(hidden.relu())
+        logits: Tensor = self.last(self.pair(self.encoder(batch), batch).relu())
         return (logits + batch.reversed(logits)) / 2
 
 
@@ -129,8 +123,7 @@ class EERM(ERM):
     def log_likelihood(self, batch: GraphBatch, chances: Tensor, dropped: Tensor) -> Tensor:
         """Of each editor's edits of each graph `[B, K]`; an undirected edge counts once."""
         logs = torch.where(dropped, chances.clamp(min=1e-12).log(), (-chances).log1p())
-        first = torch.arange(batch.num_edges, device=chances.device) <= batch.reverse
-        return batch.sum_edges(torch.where(first[:, None], logs, 0))
+        return batch.sum_edges(torch.where(batch.first_direction[:, None], logs, 0))
 
     def losses(self, batch: GraphBatch, dropped: Tensor) -> tuple[Tensor, Tensor]:
         """Loss of each label in each edited view `[B, T, K]`, and which labels count `[B, T]`."""

@@ -49,8 +49,8 @@ class FLAG(ERM):
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss over the ascent."""
         chosen: FLAGSettings = self.settings
-        shape = self.classifier.encoder.embed(batch)
-        noise = torch.rand(shape.shape, generator=self.random, device=shape.device, dtype=shape.dtype)
+        clean = self.classifier.encoder.embed(batch)
+        noise = torch.rand(clean.shape, generator=self.random, device=clean.device, dtype=clean.dtype)
         delta: Tensor = ((2 * noise - 1) * chosen.size).requires_grad_()
         risks = []
         for last in [False] * (chosen.ascents - 1) + [True]:

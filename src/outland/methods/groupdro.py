@@ -39,7 +39,7 @@ class GroupDRO(ERM):
     .. math:: \min_\theta \sum_s q_s R_s, \qquad q_s \leftarrow q_s\,e^{\eta R_s} \ \text{(normalised)}
 
     The weights carry no gradient and are kept as logarithms, so that they cannot overflow. An environment that is not
-    in the batch keeps its share.
+    in the batch keeps its share of the memory; the loss weighs those that are there, to a sum of 1.
     """
 
     name: ClassVar[str] = "groupdro"
@@ -71,4 +71,5 @@ class GroupDRO(ERM):
             return torch.where(present, moved, -torch.inf).softmax(0).nan_to_num()
         with torch.no_grad():
             self.log_weights.add_(moved).sub_(self.log_weights.logsumexp(0))
-        return self.log_weights.exp().to(risks.dtype)
+        here = torch.where(present, self.log_weights, -torch.inf).softmax(0).nan_to_num()
+        return here.to(risks.dtype)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
-from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concrete, mean_real, staircase
+from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concrete, mean_real
+from outland.methods.parts.schedules import staircase
 from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.settings import check_ranges
 

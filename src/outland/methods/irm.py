@@ -13,6 +13,7 @@ from outland.methods.erm import ERM
 from outland.methods.parts.environments import environment_means, mean_over
 from outland.methods.parts.ranking import ranks
 from outland.methods.parts.risk import label_losses
+from outland.methods.parts.schedules import warm_up
 from outland.settings import check_ranges
 
 
@@ -55,7 +56,7 @@ class IRM(ERM):
         """The mean loss, and how far each environment's is from resting."""
         chosen: IRMSettings = self.settings
         logits = self.classifier(batch)
-        weight = min(1.0, chosen.penalty) if progress.step < chosen.warm_up else chosen.penalty
+        weight = warm_up(chosen.penalty, progress.step, chosen.warm_up)
         return {"risk": self.risk(logits, batch), "penalty": weight * self.penalty(logits, batch)}
 
     def penalty(self, logits: Tensor, batch: GraphBatch) -> Tensor:
@@ -68,7 +69,7 @@ class IRM(ERM):
             slope, present = environment_means(slopes, known, batch.environment, count)
             return mean_over(slope.square(), present)
         place = torch.arange(batch.num_graphs, device=logits.device).double()
-        odd = (ranks(place, batch.environment, int(count) + 2) % 2).bool()[:, None]
+        odd = (ranks(place, batch.environment, count + 2) % 2).bool()[:, None]
         first, has_first = environment_means(slopes, known & ~odd, batch.environment, count)
         second, has_second = environment_means(slopes, known & odd, batch.environment, count)
         return mean_over(first * second, has_first & has_second)

@@ -9,6 +9,7 @@ from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.environments import environment_means, variance_over
 from outland.methods.parts.risk import label_losses
+from outland.methods.parts.schedules import warm_up
 from outland.settings import check_ranges
 
 
@@ -52,7 +53,7 @@ class VREx(ERM):
         logits = self.classifier(batch)
         losses, known = label_losses(logits, batch, self.schema.task)
         risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
-        weight = min(1.0, chosen.penalty) if progress.step < chosen.warm_up else chosen.penalty
+        weight = warm_up(chosen.penalty, progress.step, chosen.warm_up)
         return {
             "risk": self.risk(logits, batch),
             "variance": weight * variance_over(risks, present, chosen.unbiased),

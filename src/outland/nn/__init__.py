@@ -5,6 +5,7 @@ from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialise
 from outland.nn.norm import BatchNorm
+from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Head",
     "Mask",
     "Masker",
+    "PairLinear",
     "initialise",
 ]

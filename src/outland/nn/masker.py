@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.encoder import Encoder
+from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
 
 
@@ -39,9 +40,6 @@ class Masker(nn.Module):
     .. math:: Z = \mathrm{GNN}(g), \quad M^x_i = \sigma(a^\top z_i + b), \quad
               M^a_{ij} = \sigma(c^\top [z_i, z_j] + d)
 
-    An edge head's first layer splits into a part for the source and one for the target, computed once a node, so no
-    tensor of edges × 2d is made.
-
     Args:
         settings: of the encoder.
         schema: of the graphs.
@@ -55,16 +53,14 @@ class Masker(nn.Module):
         width = settings.width
         first = 1 if head == "linear" else width
         self.node_head = nn.Linear(width, first)
-        self.edge_head = nn.Linear(2 * width, first)
+        self.edge_head = PairLinear(width, first)
         self.node_last = nn.Linear(width, 1) if head == "mlp" else None
         self.edge_last = nn.Linear(width, 1) if head == "mlp" else None
 
     def forward(self, batch: GraphBatch) -> Mask:
         """The mask of every graph in the batch."""
         z = self.encoder(batch)
-        at_source, at_target = self.edge_head.weight.chunk(2, dim=1)
-        edge = batch.at_source(z @ at_source.T) + batch.at_target(z @ at_target.T) + self.edge_head.bias
-        node = self.node_head(z)
+        node, edge = self.node_head(z), self.edge_head(z, batch)
         if self.node_last is not None and self.edge_last is not None:
             node, edge = self.node_last(node.relu()), self.edge_last(edge.relu())
         return Mask(node.squeeze(1).sigmoid(), edge.squeeze(1).sigmoid())

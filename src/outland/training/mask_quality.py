@@ -44,18 +44,30 @@ def mask_quality(method: Method, splits: Splits, batch_size: int) -> dict[str, d
 
 
 def _by_graph(score: Tensor, truth: Tensor, owner: Tensor, graphs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """ROC-AUC and precision@k of each graph, and whether it counts; ties share their places."""
-    upward = ranks(score, owner, graphs)
-    downward = ranks(score.flip(0), owner.flip(0), graphs).flip(0)
-    place = (upward + downward).double() / 2
-    zeros = place.new_zeros(graphs)
+    """ROC-AUC and expected precision@k of each graph, and whether it counts; tied edges share their places evenly."""
+    place, lowest, tied = _tied_places(score, owner, graphs)
+    zeros = score.new_zeros(graphs, dtype=torch.double)
     positive = zeros.index_add(0, owner, truth.double())
     total = zeros.index_add(0, owner, torch.ones_like(place))
     negative = total - positive
     above = zeros.index_add(0, owner, torch.where(truth, place, 0)) - positive * (positive - 1) / 2
-    counts = (positive > 0) & (negative > 0)
-    cut = (total - positive)[owner]
-    hits = [zeros.index_add(0, owner, (truth & (rank >= cut)).double()) for rank in (upward, downward)]
     auc = above / (positive * negative).clamp(min=1)
-    precision = (hits[0] + hits[1]) / 2 / positive.clamp(min=1)
-    return auc, precision, counts.double()
+    inside = torch.minimum((lowest + tied - negative[owner]).clamp(min=0), tied)  # of its tie, within the top k
+    hits = zeros.index_add(0, owner, torch.where(truth, inside / tied, 0))
+    counts = (positive > 0) & (negative > 0)
+    return auc, hits / positive.clamp(min=1), counts.double()
+
+
+def _tied_places(score: Tensor, owner: Tensor, graphs: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean place of each row among its graph's, lowest first; the lowest place of its tie; and how many are tied."""
+    rank = ranks(score, owner, graphs)
+    sizes = torch.bincount(owner, minlength=graphs)
+    position = (sizes.cumsum(0) - sizes)[owner] + rank
+    order = position.argsort()
+    ordered, owners = score[order], owner[order]
+    new = torch.ones_like(ordered, dtype=torch.bool)
+    new[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
+    tie = (new.cumsum(0) - 1)[position]
+    tied = torch.bincount(tie)[tie].double()
+    lowest = rank[order][new][tie].double()
+    return lowest + (tied - 1) / 2, lowest, tied

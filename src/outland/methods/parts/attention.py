@@ -9,18 +9,9 @@ from outland.graphs import GraphBatch
 from outland.nn import BackboneSettings, Mask
 from outland.nn.convs import GCN, Wiring
 from outland.nn.norm import norm
+from outland.nn.pair import pair_linear
 
 Over = Literal["edge", "node"]
-
-
-def pair_linear(linear: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
-    """A linear map of `[h_u, h_v]` for every edge `[E, out]`, without making a tensor of edges × 2d.
-
-    It splits into a part for the source and one for the target, each computed once a node.
-    """
-    at_source, at_target = linear.weight.chunk(2, dim=1)
-    out = batch.at_source(h @ at_source.T) + batch.at_target(h @ at_target.T)
-    return out if linear.bias is None else out + linear.bias
 
 
 class TwoWayAttention(nn.Module):
@@ -122,8 +113,3 @@ def mean_real(values: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return values.sum() / max(len(values), 1)
     return torch.where(mask, values, 0).sum() / mask.sum().clamp(min=1)
-
-
-def staircase(epoch: int, interval: int, first: float, step: float, final: float) -> float:
-    """From `first` down by `step` every `interval` epochs, never below `final`."""
-    return max(final, first - step * (epoch // interval))

@@ -14,8 +14,7 @@ def random_mask(batch: GraphBatch, share: float, random: torch.Generator, dtype:
     node_keys = torch.rand(batch.num_nodes, generator=random, device=batch.x.device)
     node_quota = _floor(share, batch.node_count)
     node = ranks(node_keys, batch.node_graph, groups) >= node_quota[batch.node_graph]
-    # One direction of each edge stands for both: the first of the two rows.
-    first = torch.arange(batch.num_edges, device=batch.x.device) <= batch.reverse
+    first = batch.first_direction  # it stands for both
     edge_keys = torch.rand(batch.num_edges, generator=random, device=batch.x.device)
     edge_keys = torch.where(first, edge_keys, torch.inf)
     edge_quota = _floor(share, batch.sum_edges(first.long()))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
 from outland.methods.parts.ranking import ranks
-from outland.nn import BackboneSettings, BatchNorm, Encoder, GraphNet, Mask
+from outland.nn import BackboneSettings, BatchNorm, Encoder, GraphNet, Mask, PairLinear
 from outland.settings import check_ranges
 
 Rounding = Literal["ceil", "floor"]
@@ -22,8 +22,6 @@ class EdgeScorer(nn.Module):
 
     .. math:: H = \mathrm{GNN}(g), \quad s_{uv} = \tfrac12\big(\mathrm{MLP}[H_u, H_v] + \mathrm{MLP}[H_v, H_u]\big)
 
-    The first layer splits into a part for the source and one for the target, computed once a node.
-
     Args:
         settings: of the encoder.
         schema: of the graphs.
@@ -32,22 +30,19 @@ class EdgeScorer(nn.Module):
     def __init__(self, settings: BackboneSettings, schema: Schema) -> None:
         super().__init__()
         self.encoder = Encoder(settings, schema.node, schema.edge)
-        self.first = nn.Linear(2 * settings.width, 4 * settings.width)
+        self.first = PairLinear(settings.width, 4 * settings.width)
         self.last = nn.Linear(4 * settings.width, 1)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Scores of the edges `[E]`, and the embeddings H of the nodes they come from `[N, d]`."""
         features: Tensor = self.encoder(batch)
-        at_source, at_target = self.first.weight.chunk(2, dim=1)
-        hidden = batch.at_source(features @ at_source.T) + batch.at_target(features @ at_target.T) + self.first.bias
-        scores = self.last(hidden.relu()).squeeze(1)
+        scores = self.last(self.first(features, batch).relu()).squeeze(1)
         return (scores + batch.reversed(scores)) / 2, features
 
 
 def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Rounding = "ceil") -> Tensor:
     """Which edges `[E]` are among the best ⌈ratio·m⌉ or ⌊ratio·m⌋ of their graph's m undirected ones."""
-    place = torch.arange(batch.num_edges, device=scores.device)
-    first = place <= batch.reverse  # one direction of each edge stands for both
+    first = batch.first_direction  # it stands for both
     total = batch.sum_edges(first.long()).double() * ratio
     # 0.7 * 10 is a little more than 7: rounding must not see it.
     quota = ((total - 1e-9).ceil() if rounding == "ceil" else (total + 1e-9).floor()).long()
