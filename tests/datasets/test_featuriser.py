@@ -1,6 +1,5 @@
 import csv
 import gzip
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ import torch
 
 from outland.datasets.featuriser import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurise, parse
 from outland.datasets.smiles import LONGEST, Wanted, numbered, pack, read_molecules
-from outland.errors import OutlandError
 from outland.graphs.packed import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -95,45 +93,6 @@ def test_processes_give_what_one_process_gives(bbbp_smiles):
         assert (one.places, one.failures, one.scaffolds) == (other.places, other.failures, other.scaffolds)
         assert (one.canonical, one.fingerprints) == (other.canonical, other.fingerprints)
         assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(one.molecules, other.molecules, strict=True))
-
-
-def test_a_stream_that_is_left_early_reads_no_further_and_ends_its_processes(bbbp_smiles):
-    import multiprocessing
-    import time
-
-    read = 0
-
-    def counted():
-        nonlocal read
-        for smiles in _forever(bbbp_smiles):
-            read += 1
-            yield smiles
-
-    stream = read_molecules(counted(), Wanted(), "", workers=2)
-    assert len(next(stream).places) > 200
-    assert read <= 256 * 9  # eight chunks ahead
-    stream.close()
-    for _ in range(100):
-        if not multiprocessing.active_children():
-            break
-        time.sleep(0.1)
-    assert not multiprocessing.active_children()
-
-
-def test_a_killed_process_is_a_sentence_not_a_hang(bbbp_smiles):
-    import multiprocessing
-
-    stream = read_molecules(_forever(bbbp_smiles), Wanted(), "", workers=2)
-    next(stream)
-    for child in multiprocessing.active_children():
-        child.kill()
-    with pytest.raises(OutlandError, match="a process that was reading data died"):
-        list(islice(stream, 100))
-
-
-def _forever(smiles):
-    while True:
-        yield from smiles
 
 
 def test_packed_molecules_have_true_reverses(bbbp_smiles):

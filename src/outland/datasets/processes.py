@@ -1,16 +1,22 @@
-"""Work shared out to other processes, in order and never too far ahead."""
+"""Work shared out to other processes, in order and never too far ahead.
+
+Written by hand because concurrent.futures sends the results of all its processes through one pipe, whose writing end
+it keeps open itself: when a process is killed in the middle of a result, the reader waits for the rest for ever. Here
+each process has a pipe of its own, which ends when the process does.
+"""
 
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
-from threading import Thread
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outland.errors import OutlandError
 
@@ -24,42 +30,80 @@ def cores() -> int:
 
 
 def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """The results of `work` on each item, in order; memory does not grow with the number of items.
-
-    The processes are fresh ones: a fork would inherit the locks of torch's threads and of the cache.
-    """
+    """The results of `work` on each item, in order; memory does not grow with the number of items."""
     if workers < 2:
         yield from map(work, items)
         return
-    pending: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(workers, get_context("spawn"), _one_thread) as pool:
-        try:
-            for item in items:
-                with _hidden_script():
-                    pending.append(pool.submit(work, item))
-                if len(pending) >= 4 * workers:
-                    yield pending.popleft().result()
-            while pending:
+    with ThreadPoolExecutor(workers) as threads, _processes(work, workers) as idle:
+        pending: deque[Future[Result]] = deque()
+        for item in items:
+            pending.append(threads.submit(_ask, idle, item))
+            if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
-        except BrokenProcessPool:
-            raise OutlandError("a process that was reading data died, perhaps for want of memory; try again") from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        while pending:
+            yield pending.popleft().result()
 
 
-def _one_thread() -> None:
-    """Use one thread, and live no longer than the process that wants the results."""
+@contextmanager
+def _processes(work: Callable[[Any], Any], workers: int) -> Iterator[SimpleQueue[Connection]]:
+    """The pipes of so many processes that do the work. On leaving they end, whatever they are at.
+
+    The processes are fresh ones: a fork would inherit the locks of torch's threads and of the cache.
+    """
+    context = get_context("spawn")
+    idle: SimpleQueue[Connection] = SimpleQueue()
+    processes = []
+    try:
+        for _ in range(workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(work, theirs), daemon=True)
+            with _hidden_script():
+                process.start()
+            theirs.close()
+            processes.append(process)
+            idle.put(ours)
+        yield idle
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _ask(idle: SimpleQueue[Connection], item: Any) -> Any:
+    """Send one item to a process that is idle, and wait for what it answers."""
+    pipe = idle.get()
+    try:
+        pipe.send(item)
+        result, error = pipe.recv()
+    except (EOFError, OSError):
+        raise OutlandError("a process that was reading data died, perhaps for want of memory; try again") from None
+    finally:
+        idle.put(pipe)
+    if error is not None:
+        raise error
+    return result
+
+
+def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+    """Answer items until the process that asks has gone."""
     import torch
 
     torch.set_num_threads(1)
-    Thread(target=_follow_parent, daemon=True).start()
-
-
-def _follow_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides what an interruption means
+    while True:
+        try:
+            item = pipe.recv()
+        except (EOFError, OSError):
+            return
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = (work(item), None)
+        except Exception as error:
+            answer = (None, error)
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
 
 
 @contextmanager
