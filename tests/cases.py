@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from outland.errors import OutlandError
-from outland.graphs import PackedGraphs, Schema, Splits
+from outland.graphs import PackedGraphs, Schema, Splits, Task
 from outland.methods import Method, Progress, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
@@ -110,6 +110,20 @@ class MethodCase:
             assert all(torch.tensor(list(row["loss"].values())).isfinite())
         assert run.method(whole(any_splits.graphs)).shape == (24, any_splits.schema.task.outputs)
 
+    def test_trains_on_real_numbers(self, any_splits):
+        random = torch.Generator().manual_seed(0)
+        y = torch.randn(len(any_splits.graphs), 1, generator=random)
+        y[3] = torch.nan
+        schema = dataclasses.replace(any_splits.schema, task=Task("regression", 1, "rmse"))
+        splits = dataclasses.replace(
+            any_splits, graphs=dataclasses.replace(any_splits.graphs, y=y), schema=schema
+        ).check()
+        run = self.trainer(splits)
+        run.fit()
+        for row in run.curves:
+            assert all(torch.tensor(list(row["loss"].values())).isfinite())
+        assert 0 < run.curves[-1]["test"]["rmse"] < 10
+
     def test_zero_strength_is_erm(self, any_set):
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs, **self.zero)
@@ -127,6 +141,8 @@ class MethodCase:
             theirs = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             ours = torch.zeros_like(parameter) if ours is None else ours
             assert torch.allclose(ours, theirs, atol=1e-9), name
+        erm.load_state_dict({f"classifier.{name}": value for name, value in self.classifier_state(method).items()})
+        assert torch.allclose(method.eval()(batch), erm.eval()(batch), atol=1e-9)  # statistics of one pass included
 
     def reference_backbone(self, method: Method) -> BackboneSettings:
         """The ERM that the method comes down to."""

@@ -431,7 +431,7 @@ class TestEERM(MethodCase):
         method = self.build(REAL, strength=0.9, editors=2)
         method.eval()
         both, one = doubled(whole(graphs)), doubled(whole(graphs.select(torch.tensor([0]))))
-        moves = [method.editor.last.bias, method.editor.last.weight, method.editor.pair.weight]
+        moves = [method.editor.last.bias, method.editor.last.weight, method.editor.first.weight]
         expected, found = torch.zeros((), dtype=torch.double), torch.zeros((), dtype=torch.double)
         for edit in itertools.product((False, True), repeat=2):
             dropped = torch.tensor([edit, edit])  # an edge in both directions

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from outland.graphs import GraphBatch, PackedGraphs, Task
-from outland.methods.parts.risk import label_losses, mean_risk
+from outland.methods.parts.risk import label_losses, mean_over, mean_risk
 from tests.conftest import chemical_graphs, whole
 
 LOGITS = torch.tensor([[1, 0, -1], [0.5, -0.5, 0], [2, 1, 0], [-1, 0, 1]], dtype=torch.double)
@@ -11,6 +11,13 @@ LOGITS = torch.tensor([[1, 0, -1], [0.5, -0.5, 0], [2, 1, 0], [-1, 0, 1]], dtype
 def labelled(y: torch.Tensor, layout: str = "exact") -> GraphBatch:
     batch = whole(PackedGraphs.from_data_list(chemical_graphs()[: len(y)]), layout)
     return batch.replace(y=y)
+
+
+def test_mean_over_what_counts():
+    values = torch.tensor([1.0, 2.0, float("nan")])
+    assert mean_over(values, torch.tensor([True, True, False])).item() == 1.5
+    assert mean_over(values, torch.zeros(3, dtype=torch.bool)).item() == 0
+    assert mean_over(values[:0], torch.ones(0, dtype=torch.bool)).item() == 0
 
 
 def test_golden_cross_entropy():

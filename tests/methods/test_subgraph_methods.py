@@ -14,8 +14,9 @@ from outland.methods import Progress, build_method, method_settings
 from outland.methods.ciga import hinge
 from outland.methods.dir import intervened_risks
 from outland.methods.parts.contrast import supervised_contrast
+from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.risk import label_losses
-from outland.methods.parts.subgraphs import EdgeScorer, cut, embed_part, forgetful, pool_part, top_edges, touched
+from outland.methods.parts.subgraphs import cut, embed_part, forgetful, pool_part, top_edges, touched
 from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.settings import describe
 from tests.cases import SMALL, MethodCase, doubled
@@ -46,7 +47,7 @@ def drawn_scores(batch, seed=0):
 def keep_everything(method):
     """Scores so high that every weight of the rationale is exactly 1."""
     method.scorer.forward = lambda batch: (
-        torch.full((batch.num_edges,), 1e3, dtype=torch.double),
+        torch.full((batch.num_edges, 1), 1e3, dtype=torch.double),
         torch.zeros(batch.num_nodes, SMALL.width, dtype=torch.double),
     )
 
@@ -60,8 +61,9 @@ class TestEdgeScorer:
     @pytest.mark.parametrize("kind", SETS)
     def test_factored_scores_equal_a_loop_over_edges(self, kind):
         schema, batch = some(kind)
-        scorer = EdgeScorer(SMALL, schema).double().eval()
+        scorer = EdgeScorer(SMALL, schema, hidden=12).double().eval()
         scores, features = scorer(batch)
+        scores = scores.squeeze(1)
         assert torch.equal(features, scorer.encoder(batch))
         for place, (u, v) in enumerate(batch.edge_index.T.tolist()):
             ends = [(u, v), (v, u) if batch.reverse[place] != place else (u, v)]
@@ -231,7 +233,7 @@ class SubgraphCase(MethodCase):
         lowered = 0
         for seed in range(20):
             method, stepper = self.ready(motif.schema, graphs, seed=seed, lr=1e-4, **self.smooth)
-            held = top_edges(method.eval().scorer(batch)[0], batch, method.settings.ratio)
+            held = top_edges(method.eval().scorer(batch)[0].squeeze(1), batch, method.settings.ratio)
             monkeypatch.setattr("outland.methods.parts.subgraphs.top_edges", lambda *given, held=held: held)
             first = stepper._gradients(stepper.movers[0], batch, Progress())
             stepper.movers[0].optimiser.step()
@@ -240,21 +242,39 @@ class SubgraphCase(MethodCase):
         assert lowered >= self.lowers
 
     @pytest.mark.parametrize("ratio", [0.25, 0.6])
-    def test_masks_are_symmetric_disjoint_and_of_the_right_size(self, any_set, ratio):
+    def test_parts_are_symmetric_disjoint_and_of_the_right_size(self, any_set, ratio):
         schema, graphs = any_set
         method, batch = self.build(schema, ratio=ratio).eval(), doubled(whole(graphs))
-        masks = method.masks(batch)
-        assert list(masks) == ["stable", "environment"]
+        parts = method.parts(batch)
         first = torch.arange(batch.num_edges) <= batch.reverse
-        for mask in masks.values():
+        for mask in (parts.rationale, parts.complement):
             assert torch.equal(mask.edge, mask.edge[batch.reverse])
             assert mask.edge.min() >= 0
             assert mask.edge.max() <= 1
-        stable, environment = masks["stable"].edge > 0, masks["environment"].edge > 0
+        stable, environment = parts.rationale.edge > 0, parts.complement.edge > 0
         assert (stable ^ environment).all()
         undirected_count = batch.sum_edges(first.long())
         expected = [math.ceil(ratio * m - 1e-9) for m in undirected_count.tolist()]
         assert batch.sum_edges((stable & first).long()).tolist() == expected
+
+    def test_masks_are_scores_that_rank_the_edges_as_the_cut_does(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, ratio=0.4).eval(), doubled(whole(graphs))
+        masks, parts = method.masks(batch), method.parts(batch)
+        assert list(masks) == ["stable", "environment"]
+        stable = masks["stable"]
+        assert torch.equal(stable.edge, stable.edge[batch.reverse])
+        assert torch.allclose(stable.edge + masks["environment"].edge, torch.ones_like(stable.edge))
+        kept = parts.rationale.edge > 0
+        assert torch.equal(stable.edge[kept], parts.rationale.edge[kept])
+        for graph in range(len(graphs)):
+            here = batch.edge_graph == graph
+            if (here & kept).any() and (here & ~kept).any():
+                assert stable.edge[here & kept].min() >= stable.edge[here & ~kept].max()
+        for node in range(batch.num_nodes):
+            touching = (batch.edge_index == node).any(0)
+            best = stable.edge[touching].max().item() if touching.any() else 0.0
+            assert stable.node[node].item() == best
 
     def test_padded_batches_have_the_same_logits_and_masks(self, any_set):
         schema, graphs = any_set

@@ -8,19 +8,21 @@ import torch
 from outland.graphs import PackedGraphs
 from outland.graphs.batch import Gatherer, Shape
 from outland.methods import Progress, build_method, find_method, method_settings
-from outland.methods.parts.risk import label_losses
-from outland.methods.parts.weighting import (
-    SampleWeighter,
-    WeightingSettings,
+from outland.methods.parts.independence import (
     decorrelation,
-    effective_share,
-    fourier_dependence,
     fourier_features,
     gaussian_kernels,
     hsic,
     hsic_dependence,
-    simplex,
     standardised,
+)
+from outland.methods.parts.risk import label_losses
+from outland.methods.parts.weighting import (
+    SampleWeighter,
+    WeightingSettings,
+    effective_share,
+    scaled_dependence,
+    simplex,
     weighted_risk,
 )
 from outland.training.stepper import Stepper
@@ -61,7 +63,7 @@ def frozen(seed=0, **changes):
 
     def measure(rows, valid):
         def dependence(weights):
-            return fourier_dependence(rows, valid, torch.Generator().manual_seed(seed), settings)(weights)
+            return scaled_dependence(rows, valid, torch.Generator().manual_seed(seed), settings)(weights)
 
         return dependence
 
@@ -247,7 +249,7 @@ class TestWeighter:
         z = torch.randn(128, 8, generator=random) @ torch.randn(8, width, generator=random) / 8**0.5
         z = z + 0.5 * torch.randn(128, width, generator=random)
         weighter = SampleWeighter(width, WeightingSettings())
-        weighter(z, so_many(128), lambda rows, valid: fourier_dependence(rows, valid, random, weighter.settings))
+        weighter(z, so_many(128), lambda rows, valid: scaled_dependence(rows, valid, random, weighter.settings))
         assert 0.3 < weighter.share < 0.95
 
     def test_without_dependence_weights_stay_uniform(self):
@@ -335,7 +337,7 @@ class WeightedCase(MethodCase):
                 method.eval()
                 terms = method.loss(batch, Progress(epoch=2))
                 assert torch.equal(terms["weighted_risk"], method.risk(method(batch), batch))
-                assert method.effective_sample_size() == 1
+                assert method.watch()["effective_sample_size"] == 1
                 assert (method.weighter.seen == 0).all()
         method.loss(batch, Progress(epoch=3))
         assert method.weighter.seen.sum() == min(len(graphs), method.settings.memory)
@@ -371,8 +373,8 @@ class WeightedCase(MethodCase):
         method, _ = self.ready(motif.schema, graphs)
         terms = method.loss(doubled(whole(graphs)), Progress())
         assert list(terms) == ["weighted_risk"]
-        assert 1 / 32 <= method.effective_sample_size() < 1
-        assert not method.effective_sample_size().requires_grad
+        assert 1 / 32 <= method.watch()["effective_sample_size"] < 1
+        assert not method.watch()["effective_sample_size"].requires_grad
 
 
 class TestOODGNN(WeightedCase):

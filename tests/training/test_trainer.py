@@ -39,7 +39,10 @@ def test_every_variant_trains_on_graphs_of_every_kind(any_splits, name):
     run.fit()
     assert len(run.curves) == 3
     assert all(torch.isfinite(torch.tensor(list(row["loss"].values()))).all() for row in run.curves)
-    assert set(run.curves[0]) == {"epoch", "loss", "val", "test"}
+    assert set(run.curves[0]) == {"epoch", "loss", "watch", "val", "test"}
+    weighs = name.split(":")[0] in ("ood-gnn", "stablegnn")
+    assert list(run.curves[0]["watch"]) == (["effective_sample_size"] if weighs else [])
+    assert all(0 < share <= 1 for share in run.curves[0]["watch"].values())
 
 
 @pytest.mark.parametrize("name", ["erm", "aia", "aia:rdia", "aia:paper"])

@@ -59,6 +59,21 @@ class GraphBatch:
         return self.edge_index.shape[1]
 
     @property
+    def real_graphs(self) -> Tensor:
+        """Which graphs are no padding `[B]`."""
+        return _all_of(self.node_count) if self.graph_mask is None else self.graph_mask
+
+    @property
+    def real_nodes(self) -> Tensor:
+        """Which node rows are no padding `[N]`."""
+        return _all_of(self.node_graph) if self.node_mask is None else self.node_mask
+
+    @property
+    def real_edges(self) -> Tensor:
+        """Which edge rows are no padding `[E]`."""
+        return _all_of(self.edge_graph) if self.edge_mask is None else self.edge_mask
+
+    @property
     def first_direction(self) -> Tensor:
         """Which edge rows come before their other direction, or have none: one row for each undirected edge `[E]`."""
         return torch.arange(self.num_edges, device=self.x.device) <= self.reverse
@@ -206,6 +221,10 @@ def _rows(
     shift = torch.cat([offsets - starts, none])[owner]
     source = torch.where(owner < len(counts), row + shift, 0)
     return source, owner, torch.cat([starts, none]), counts
+
+
+def _all_of(rows: Tensor) -> Tensor:
+    return torch.ones_like(rows, dtype=torch.bool)
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

@@ -70,9 +70,9 @@ class MethodSettings:
 class Method(nn.Module):
     """A way to train a graph classifier. Subclasses tell their whole story in one file.
 
-    A method builds its modules from the schema and the backbone's settings, lists its `phases`, and answers
-    `forward` with logits. It writes no loop, no optimiser call and no `.item()`; random numbers of its own come from
-    `self.random`, which is seeded and saved with the run.
+    A method builds its modules from the schema and the backbone's settings, writes its `loss` (or several, and lists
+    the `phases` that lower them), and answers `forward` with logits. It writes no loop, no optimiser call and no
+    `.item()`; random numbers of its own come from `self.random`, which is seeded and saved with the run.
 
     Attributes:
         name: on the command line and in tables.
@@ -112,8 +112,16 @@ class Method(nn.Module):
         """Look at the training graphs once, before the first step; most methods need not."""
 
     def phases(self) -> list[Phase]:
-        """The moves of one training step, in order."""
+        """The moves of one training step, in order; unless a method says otherwise, all its modules go down `loss`."""
+        return [Phase("risk", tuple(self.children()), self.loss, self.settings.lr)]
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """Named terms whose sum is minimised, for a method of one phase."""
         raise NotImplementedError
+
+    def watch(self) -> Terms:
+        """Numbers of the last step that are recorded beside its losses and not minimised; most methods have none."""
+        return {}
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Logits `[B, outputs]`, as at inference."""

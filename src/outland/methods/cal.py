@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema, Task
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
+from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.attention import Branch, TwoWayAttention
 from outland.methods.parts.ranking import permutation
 from outland.nn import BackboneSettings, Encoder, Mask
@@ -27,7 +27,7 @@ class CALSettings(MethodSettings):
         mixed: λ₂, weight of the loss on a causal part with another graph's trivial part; λ₁ if not given.
         causal: weight of the loss on the causal part alone.
         merge: `add` the two embeddings, or `concat`.
-        pool: readout of both parts, the `backbone`'s or the authors' `sum`.
+        pool: readout of both parts: the `backbone`'s, so that all methods read alike, or the authors' `sum`.
     """
 
     uniform: float = 0.5
@@ -88,10 +88,6 @@ class CAL(Method):
         self.trivial_head = BranchHead(width, backbone, outputs)
         self.mixed_head = BranchHead(width if chosen.merge == "add" else 2 * width, backbone, outputs)
 
-    def phases(self) -> list[Phase]:
-        """One phase: everything moves."""
-        return [Phase("risk", tuple(self.children()), self.loss, self.settings.lr)]
-
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """Right from the causal part, nothing known from the trivial one, right from causal and foreign trivial."""
         chosen: CALSettings = self.settings
@@ -141,6 +137,6 @@ def uniform_divergence(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
     if task.kind == "binary":
         return (functional.softplus(logits) + functional.softplus(-logits)).mean(1) / 2 - math.log(2)
     y = batch.y.to(logits.dtype).reshape_as(logits)
-    known = ~y.isnan() if batch.graph_mask is None else ~y.isnan() & batch.graph_mask[:, None]
+    known = ~y.isnan() & batch.real_graphs[:, None]
     mean = torch.where(known, y, 0).sum(0) / known.sum(0).clamp(min=1)
     return (logits - mean).square().mean(1) / 2

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import MethodSettings, Phase, Progress, Terms
+from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.parts.contrast import supervised_contrast
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, forgetful, pool_part
 from outland.nn import BackboneSettings, Head
 from outland.settings import check_ranges
@@ -80,11 +80,6 @@ class CIGA(SubgraphMethod):
         super().__init__(schema, backbone, settings)
         self.environment_head = Head(backbone, schema.task.outputs) if self.settings.beta else None
 
-    def phases(self) -> list[Phase]:
-        """One phase: everything moves."""
-        moves = tuple(part for part in (self.scorer, self.classifier, self.environment_head) if part is not None)
-        return [Phase("risk", moves, self.loss, self.settings.lr)]
-
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The rationale's risk, the contrast of rationales and, in version 2, the complement's loss."""
         chosen: CIGASettings = self.settings
@@ -96,7 +91,7 @@ class CIGA(SubgraphMethod):
             compared = pool_part(parts.features, parts.rationale, batch, self.backbone.pool)
         labels = batch.y.reshape(len(h), -1)
         contrast = supervised_contrast(compared, labels, known, chosen.temperature)
-        terms = {"rationale": losses.sum() / known.sum().clamp(min=1), "contrast": chosen.alpha * contrast}
+        terms = {"rationale": mean_over(losses, known), "contrast": chosen.alpha * contrast}
         if self.environment_head is not None:
             complement = self.complement_losses(batch, parts)
             terms["hinge"] = chosen.beta * hinge(losses, complement, known, chosen.hinge_side, chosen.hinge_mean)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema, Task
-from outland.methods.base import MethodSettings, Phase, Progress, Terms
+from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
 from outland.methods.parts.schedules import power
@@ -66,10 +66,6 @@ class DIR(SubgraphMethod):
         super().__init__(schema, backbone, settings)
         self.environment_head = Head(backbone, schema.task.outputs)
 
-    def phases(self) -> list[Phase]:
-        """One phase: everything moves."""
-        return [Phase("risk", (self.scorer, self.classifier, self.environment_head), self.loss, self.settings.lr)]
-
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The rationale's risk, alone and under interventions, and the complement's own."""
         chosen: DIRSettings = self.settings
@@ -97,9 +93,8 @@ class DIR(SubgraphMethod):
 
     def variance(self, risks: Tensor, batch: GraphBatch) -> Tensor:
         """Variance of the risk over interventions; 0 if there is only one."""
-        present = torch.ones_like(risks, dtype=torch.bool) if batch.graph_mask is None else batch.graph_mask
-        scale = present.sum() if self.settings.variance == "batch" else 1
-        return variance_over(scale * risks, present, unbiased=True)
+        scale = batch.real_graphs.sum() if self.settings.variance == "batch" else 1
+        return variance_over(scale * risks, batch.real_graphs, unbiased=True)
 
 
 def intervened_risks(logits: Tensor, environment_logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:

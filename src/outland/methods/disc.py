@@ -1,6 +1,6 @@
 """DisC: a second network takes the shortcuts, so that the first need not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
-from outland.methods.parts.environments import mean_over
+from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.pairing import reordered
 from outland.methods.parts.ranking import permutation
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, mean_over
 from outland.nn import BackboneSettings, GraphNet, Head, Mask, Masker
 from outland.settings import check_ranges
 
@@ -61,13 +60,21 @@ class DisC(Method):
     no gradient flows. After epoch T the same losses on bias embeddings swapped across the batch, whose labels go
     with them in the bias branch, are added with weight :math:`\lambda_G`. The probability of a label is
     :math:`e^{-\ell}` for classes and yes/no questions exactly; for real numbers it is a Gaussian's, up to a constant.
-    Predictions come from :math:`C_c[z_c; z_b]`.
+    Since :math:`W\ell_c < \ell_b`, graphs that the bias branch gets right teach the causal one next to nothing. Where
+    the bias branch can learn the whole task, as under a mere covariate shift, little is left; the public code is spared
+    this by having one W for a whole batch (`disc:released`).
+
+    The losses do not reach across the branches, and the masks learn from both. Predictions come from
+    :math:`C_c[z_c; z_b]`.
     """
 
     name: ClassVar[str] = "disc"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Fan et al., NeurIPS 2022"
     Settings: ClassVar[type[MethodSettings]] = DisCSettings
+    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+        "released": lambda: DisCSettings(weights="batch", bias_weight=0.7),
+    }
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "swap_weight": (1.0, 5.0, 15.0),
         "swap_after": (0.25, 0.5),
@@ -80,10 +87,6 @@ class DisC(Method):
         kind = "gcn" if chosen.masker == "gcn" else backbone.kind
         self.masker = Masker(replace(backbone, kind=kind, layers=chosen.masker_layers), schema, "mlp")
         self.classifier, self.bias = branch(backbone, schema), branch(backbone, schema)
-
-    def phases(self) -> list[Phase]:
-        """One phase: losses do not reach across the branches, and the masks learn from both."""
-        return [Phase("disentangle", (self.masker, self.classifier, self.bias), self.loss, self.settings.lr)]
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """Both branches on their own graphs and, late enough, with the bias of other graphs."""

@@ -5,15 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import MethodSettings, Phase, Progress, Terms
 from outland.methods.erm import ERM
+from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.ranking import both_directions
-from outland.methods.parts.risk import label_losses
-from outland.nn import BackboneSettings, Encoder, Mask, PairLinear
+from outland.methods.parts.risk import label_losses, mean_over
+from outland.nn import BackboneSettings, Mask
 from outland.settings import check_ranges
 
 
@@ -41,21 +42,6 @@ class EERMSettings(MethodSettings):
         check_ranges(self, "method", strength=(0, 1), editor_layers=(1, None))
 
 
-class Editor(nn.Module):
-    """A logit for every edge and editor, the same in both directions, from an encoder that no other loss moves."""
-
-    def __init__(self, settings: BackboneSettings, schema: Schema, count: int) -> None:
-        super().__init__()
-        self.encoder = Encoder(settings, schema.node, schema.edge)
-        self.pair = PairLinear(settings.width, settings.width)
-        self.last = nn.Linear(settings.width, count)
-
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Logits `[E, K]`."""
-        logits: Tensor = self.last(self.pair(self.encoder(batch), batch).relu())
-        return (logits + batch.reversed(logits)) / 2
-
-
 class EERM(ERM):
     r"""Handling Distribution Shifts on Graphs: An Invariance Perspective (Wu et al., ICLR 2022), for whole graphs.
 
@@ -81,7 +67,9 @@ class EERM(ERM):
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: EERMSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
-        self.editor = Editor(replace(backbone, layers=self.settings.editor_layers), schema, self.settings.editors)
+        chosen: EERMSettings = self.settings
+        encoder = replace(backbone, layers=chosen.editor_layers)
+        self.editor = EdgeScorer(encoder, schema, backbone.width, chosen.editors)
 
     def phases(self) -> list[Phase]:
         """The classifier comes first, then the editors against what it has become."""
@@ -105,14 +93,14 @@ class EERM(ERM):
         with torch.no_grad():
             dropped = self.edits(batch, chances)
             reward, counts = self.rewards(*self.losses(batch, dropped))
-            baseline = reward.sum() / counts.sum().clamp(min=1)
-            gain = torch.where(counts, reward - baseline, 0)
+            gain = reward - mean_over(reward, counts)
         likelihood = self.log_likelihood(batch, chances, dropped).sum(1)
-        return {"editors": -(gain * likelihood).sum() / counts.sum().clamp(min=1)}
+        return {"editors": -mean_over(gain * likelihood, counts)}
 
     def chances(self, batch: GraphBatch) -> Tensor:
         """With what chance each editor drops each edge `[E, K]`; never for sure, so that logarithms are finite."""
-        chances: Tensor = (self.settings.strength * self.editor(batch).sigmoid()).clamp(max=1 - 1e-6)
+        logits, _ = self.editor(batch)
+        chances: Tensor = (self.settings.strength * logits.sigmoid()).clamp(max=1 - 1e-6)
         return chances
 
     def edits(self, batch: GraphBatch, chances: Tensor) -> Tensor:

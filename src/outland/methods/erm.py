@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
+from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.nn import BackboneSettings, GraphNet
 
 
@@ -22,10 +22,6 @@ class ERM(Method):
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.classifier = GraphNet(backbone, schema)
-
-    def phases(self) -> list[Phase]:
-        """One phase: everything moves."""
-        return [Phase("risk", (self.classifier,), self.loss, self.settings.lr)]
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss."""

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
-from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concrete, mean_real
+from outland.methods.base import Method, MethodSettings, Progress, Terms
+from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concrete
+from outland.methods.parts.risk import mean_over
 from outland.methods.parts.schedules import staircase
 from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.settings import check_ranges
@@ -87,10 +88,6 @@ class GSAT(Method):
         self.classifier = GraphNet(backbone, schema)
         self.attention = AttentionScore(backbone.width, chosen.over, chosen.dropout)
 
-    def phases(self) -> list[Phase]:
-        """One phase: everything moves."""
-        return [Phase("risk", (self.classifier, self.attention), self.loss, self.settings.lr)]
-
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss under the drawn coins, and what their certainty costs."""
         chosen: GSATSettings = self.settings
@@ -98,10 +95,10 @@ class GSAT(Method):
         alpha = concrete(score, chosen.temperature, self.random)
         priced = alpha if chosen.divergence == "sample" else score.sigmoid()
         r = staircase(progress.epoch, chosen.interval, chosen.first_r, chosen.step_r, chosen.final_r)
-        real = batch.edge_mask if chosen.over == "edge" else batch.node_mask
+        real = batch.real_edges if chosen.over == "edge" else batch.real_nodes
         return {
             "risk": self.risk(self.classifier(batch, self.weigh(alpha, batch), states), batch),
-            "divergence": chosen.bottleneck * mean_real(bernoulli_kl(priced, r), real),
+            "divergence": chosen.bottleneck * mean_over(bernoulli_kl(priced, r), real),
         }
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Task
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_means, mean_over
+from outland.methods.parts.environments import environment_means
 from outland.methods.parts.ranking import ranks
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.schedules import warm_up
 from outland.settings import check_ranges
 

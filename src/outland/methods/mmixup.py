@@ -10,8 +10,9 @@ from torch import Tensor
 from outland.graphs import GraphBatch
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
+from outland.methods.parts.pairing import reordered
 from outland.methods.parts.ranking import permutation
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, mean_over
 from outland.settings import check_ranges
 
 
@@ -58,8 +59,8 @@ class MMixup(ERM):
     def mixed(self, batch: GraphBatch, share: Tensor, order: Tensor) -> Tensor:
         """The loss for a given share and order."""
         h = self.classifier.embed(batch)
-        logits = self.classifier.head(share * h + (1 - share) * h.index_select(0, order), batch)
+        partner, other = reordered(h, batch, order)
+        logits = self.classifier.head(share * h + (1 - share) * partner, batch)
         own, known = label_losses(logits, batch, self.schema.task)
-        other, known_other = label_losses(logits, batch.replace(y=batch.y[order]), self.schema.task)
-        both = known & known_other
-        return torch.where(both, share * own + (1 - share) * other, 0).sum() / both.sum().clamp(min=1)
+        theirs, known_other = label_losses(logits, other, self.schema.task)
+        return mean_over(share * own + (1 - share) * theirs, known & known_other)

@@ -9,6 +9,8 @@ from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
 from outland.training.settings import TrainSettings
 
+WATCHED = "watch."  # what a method shows beside its losses
+
 
 @dataclass
 class Mover:
@@ -48,7 +50,7 @@ class Stepper:
                 group["lr"] = mover.phase.lr * factor
 
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
-        """One training step; the loss terms, as `phase.term`, stay on the device."""
+        """One training step; the loss terms, as `phase.term`, and what is watched stay on the device."""
         log: dict[str, Tensor] = {}
         active = [mover for mover in self.movers if mover.phase.when(progress)]
         for mover in active:
@@ -59,7 +61,7 @@ class Stepper:
         if self.method.update == "simultaneous":
             for mover in active:
                 mover.optimiser.step()
-        return log
+        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.watch().items()}
 
     def _gradients(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
         self.method.eval()

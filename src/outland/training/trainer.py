@@ -17,7 +17,7 @@ from outland.training.checkpoint import Checkpoints, random_state, restore_rando
 from outland.training.evaluate import evaluate
 from outland.training.selection import choosing_rule
 from outland.training.settings import TrainSettings
-from outland.training.stepper import Stepper
+from outland.training.stepper import WATCHED, Stepper
 from outland.training.watch import Watcher
 
 
@@ -128,7 +128,9 @@ class Trainer:
             step = epoch * len(self.batches) + place
             log.append(self.stepper.step(batch, Progress(epoch, self.settings.epochs, step)))
             self.watcher.step()
-        row: dict[str, Any] = {"epoch": epoch, "loss": self._read(log, epoch)}
+        found = self._read(log, epoch)
+        watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
+        row: dict[str, Any] = {"epoch": epoch, "loss": found, "watch": watched}
         self._check_weights(epoch)
         row |= evaluate(self.method, self.splits, self.settings.eval_batch_size)
         self.curves.append(row)
@@ -139,7 +141,7 @@ class Trainer:
         self.watcher.epoch(row, task.metric)
 
     def _read(self, log: list[dict[str, Tensor]], epoch: int) -> dict[str, float]:
-        """Mean of each loss term over the epoch; the first one that is not finite stops the run."""
+        """Mean of each number over the epoch; the first one that is not finite stops the run."""
         values: dict[str, list[float]] = {}
         for place, (names, row) in enumerate(_on_host(log)):
             for name, value in zip(names, row, strict=True):

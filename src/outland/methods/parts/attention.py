@@ -106,10 +106,3 @@ def bernoulli_kl(alpha: Tensor, r: float, eps: float = 1e-6) -> Tensor:
     .. math:: \alpha\log\frac{\alpha}{r} + (1-\alpha)\log\frac{1-\alpha}{1-r}
     """
     return alpha * (alpha / r + eps).log() + (1 - alpha) * ((1 - alpha) / (1 - r) + eps).log()
-
-
-def mean_real(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean over the rows of a batch that are real; 0 if there are none."""
-    if mask is None:
-        return values.sum() / max(len(values), 1)
-    return torch.where(mask, values, 0).sum() / mask.sum().clamp(min=1)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from outland.methods.parts.risk import mean_over
+
 
 def environment_means(values: Tensor, known: Tensor, environment: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Mean of the known values in each environment `[S]`, 0 where it has none; and which have some `[S]`.
@@ -17,11 +19,6 @@ def environment_means(values: Tensor, known: Tensor, environment: Tensor, count:
     total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1))
     number = values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype))
     return total / number.clamp(min=1), number > 0
-
-
-def mean_over(values: Tensor, present: Tensor) -> Tensor:
-    """Mean over the environments that are present; 0 if none is."""
-    return torch.where(present, values, 0).sum() / present.sum().clamp(min=1)
 
 
 def variance_over(values: Tensor, present: Tensor, unbiased: bool) -> Tensor:

@@ -28,7 +28,11 @@ def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor,
     return torch.where(known, losses, 0), known
 
 
+def mean_over(values: Tensor, counted: Tensor) -> Tensor:
+    """Mean over the values that count; 0 if none does."""
+    return torch.where(counted, values, 0).sum() / counted.sum().clamp(min=1)
+
+
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
     """The mean loss over the known labels of a batch; 0 if it has none."""
-    losses, known = label_losses(logits, batch, task)
-    return losses.sum() / known.sum().clamp(min=1)
+    return mean_over(*label_losses(logits, batch, task))

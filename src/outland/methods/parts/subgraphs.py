@@ -10,34 +10,12 @@ from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
+from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.ranking import ranks
-from outland.nn import BackboneSettings, BatchNorm, Encoder, GraphNet, Mask, PairLinear
+from outland.nn import BackboneSettings, BatchNorm, GraphNet, Mask
 from outland.settings import check_ranges
 
 Rounding = Literal["ceil", "floor"]
-
-
-class EdgeScorer(nn.Module):
-    r"""A GNN and a two-layer network on the two ends of each edge; both directions share the mean of their scores.
-
-    .. math:: H = \mathrm{GNN}(g), \quad s_{uv} = \tfrac12\big(\mathrm{MLP}[H_u, H_v] + \mathrm{MLP}[H_v, H_u]\big)
-
-    Args:
-        settings: of the encoder.
-        schema: of the graphs.
-    """
-
-    def __init__(self, settings: BackboneSettings, schema: Schema) -> None:
-        super().__init__()
-        self.encoder = Encoder(settings, schema.node, schema.edge)
-        self.first = PairLinear(settings.width, 4 * settings.width)
-        self.last = nn.Linear(4 * settings.width, 1)
-
-    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Scores of the edges `[E]`, and the embeddings H of the nodes they come from `[N, d]`."""
-        features: Tensor = self.encoder(batch)
-        scores = self.last(self.first(features, batch).relu()).squeeze(1)
-        return (scores + batch.reversed(scores)) / 2, features
 
 
 def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Rounding = "ceil") -> Tensor:
@@ -58,12 +36,9 @@ def cut(scores: Tensor, kept: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:
     A node is in the parts whose edges it touches, with weight 1. One that has no edge at all was not judged: it stays
     in the rationale, so that a rationale that keeps every edge is the whole graph.
     """
-    real_edge = torch.ones_like(kept) if batch.edge_mask is None else batch.edge_mask
-    left = ~kept & real_edge
+    left = ~kept & batch.real_edges
     in_rationale, in_complement = touched(kept, batch), touched(left, batch)
-    lone = ~(in_rationale | in_complement)
-    if batch.node_mask is not None:
-        lone = lone & batch.node_mask
+    lone = batch.real_nodes & ~(in_rationale | in_complement)
     node = (in_rationale | lone).to(scores.dtype), in_complement.to(scores.dtype)
     edge = torch.where(kept, scores.sigmoid(), 0), torch.where(left, (-scores).sigmoid(), 0)
     return Mask(node[0], edge[0]), Mask(node[1], edge[1])
@@ -75,6 +50,14 @@ def touched(edges: Tensor, batch: GraphBatch) -> Tensor:
     for end in batch.edge_index:
         count = count.index_add(0, end, edges.long())
     return count > 0
+
+
+def by_edges(edges: Tensor, batch: GraphBatch) -> Mask:
+    """The mask with these weights on edges `[E]`, and on every node the highest of its edges'; 0 if it has none."""
+    node = edges.new_zeros(batch.num_nodes)
+    for end in batch.edge_index:
+        node = node.scatter_reduce(0, end, edges, "amax")
+    return Mask(node, edges)
 
 
 def pool_part(features: Tensor, mask: Mask, batch: GraphBatch, pool: Literal["mean", "sum"]) -> Tensor:
@@ -145,13 +128,14 @@ class SubgraphMethod(Method):
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: Any = None) -> None:
         super().__init__(schema, backbone, settings)
         chosen: SubgraphSettings = self.settings
-        self.scorer = EdgeScorer(replace(backbone, layers=chosen.scorer_layers), schema)
+        self.scorer = EdgeScorer(replace(backbone, layers=chosen.scorer_layers), schema, 4 * backbone.width)
         encoded = chosen.classifier_input == "encoded"
         self.classifier = GraphNet(backbone, schema, backbone.width if encoded else None)
 
     def parts(self, batch: GraphBatch) -> Parts:
         """Rationale and complement of every graph."""
         scores, features = self.scorer(batch)
+        scores = scores.squeeze(1)
         kept = top_edges(scores, batch, self.settings.ratio, self.settings.rounding)
         return Parts(*cut(scores, kept, batch), features)
 
@@ -167,6 +151,8 @@ class SubgraphMethod(Method):
         return logits
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
-        """The rationale and its complement."""
-        parts = self.parts(batch)
-        return {"stable": parts.rationale, "environment": parts.complement}
+        """How far each edge belongs to the rationale, σ(s), before the cut; a node as far as the best of its edges."""
+        scores, _ = self.scorer(batch)
+        stable = torch.where(batch.real_edges, scores.squeeze(1).sigmoid(), 0)
+        environment = torch.where(batch.real_edges, 1 - stable, 0)
+        return {"stable": by_edges(stable, batch), "environment": by_edges(environment, batch)}

@@ -1,20 +1,19 @@
 """Weights on graphs that make the coordinates of their embeddings independent (the core of StableNet)."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from outland.graphs import GraphBatch, Task
-from outland.methods.base import MethodSettings
+from outland.graphs import GraphBatch, Schema, Task
+from outland.methods.base import Method, MethodSettings, Progress, Terms
+from outland.methods.parts.independence import Dependence, FourierInput, Pairs, fourier_dependence
 from outland.methods.parts.risk import label_losses
+from outland.nn import BackboneSettings, GraphNet
 from outland.settings import check_ranges
 
-FourierInput = Literal["standardised", "raw", "normalised"]
-Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1, to how dependent the features are
 _COMMON_WIDTH = 300
 
 
@@ -46,7 +45,7 @@ class WeightingSettings(MethodSettings):
     scale: Literal["width", "none"] = "width"
     features: FourierInput = "standardised"
     frequencies: int = 1
-    pairs: Literal["same", "all"] = "same"
+    pairs: Pairs = "same"
     memory: int = 128
     memory_momentum: float = 0.9
     warm_up: int = 0
@@ -97,7 +96,7 @@ class SampleWeighter(nn.Module):
             measure: makes the dependence of rows `[n, width]`, of which some are valid `[n]`, ready to be weighed.
             epoch: for the warm-up.
         """
-        real = _real(batch)
+        real = batch.real_graphs
         z = torch.where(real[:, None], z.detach(), 0)
         logits = z.new_ones(len(z))
         if self.settings.inner_steps and epoch >= self.settings.warm_up:
@@ -134,6 +133,63 @@ class SampleWeighter(nn.Module):
         seen += real
 
 
+class WeighingMethod(Method):
+    """Whole graphs, each with a weight; weights play no part at inference.
+
+    One graph that has all the weight is a trivial optimum without any dependence, so the effective sample size of the
+    weights is watched, as a share of the batch: between .3 and .95 they do something sane.
+    """
+
+    Settings: ClassVar[type[MethodSettings]] = WeightingSettings
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "lambda_p": (1.0, 10.0, 70.0),
+        "features": ("normalised", "standardised"),
+        "inner_lr": (0.1, 1.0),
+    }
+
+    def __init__(
+        self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None, width: int = 0
+    ) -> None:
+        super().__init__(schema, backbone, settings)
+        self.classifier = GraphNet(backbone, schema)
+        self.weighter = SampleWeighter(width or backbone.width, self.settings)
+
+    def read(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """What shall become independent `[B, width]`, and the embeddings that the head reads `[B, d]`."""
+        raise NotImplementedError
+
+    def measure(self, z: Tensor, valid: Tensor) -> Dependence:
+        """What the weights are to lower."""
+        return scaled_dependence(z, valid, self.random, self.settings)
+
+    def weights(self, z: Tensor, batch: GraphBatch, progress: Progress) -> Tensor:
+        """The weight of each graph, with mean 1; no gradient flows through it."""
+        weights: Tensor = self.weighter(z, batch, self.measure, progress.epoch)
+        return weights
+
+    def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
+        """The weighted mean loss."""
+        z, h = self.read(batch)
+        weights = self.weights(z, batch, progress)
+        return {"weighted_risk": weighted_risk(self.classifier.head(h, batch), batch, self.schema.task, weights)}
+
+    def watch(self) -> Terms:
+        """The effective sample size."""
+        return {"effective_sample_size": self.weighter.share}
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Logits of whole graphs."""
+        logits: Tensor = self.classifier.head(self.read(batch)[1], batch)
+        return logits
+
+
+def scaled_dependence(z: Tensor, valid: Tensor, random: torch.Generator, settings: WeightingSettings) -> Dependence:
+    """The dependence of the coordinates of `z [n, d]` as the settings want it, for the width they want it at."""
+    plain = fourier_dependence(z, valid, random, settings.features, settings.frequencies, settings.pairs)
+    scale = (z.shape[1] / _COMMON_WIDTH) ** 2 if settings.scale == "width" else 1.0
+    return lambda weights: plain(weights) / scale
+
+
 def weighted_risk(logits: Tensor, batch: GraphBatch, task: Task, weights: Tensor) -> Tensor:
     """Mean loss over the known labels, each with its graph's weight; ERM's own if all weights are 1."""
     losses, known = label_losses(logits, batch, task)
@@ -151,103 +207,3 @@ def simplex(logits: Tensor, valid: Tensor, total: Tensor | float = 1.0) -> Tenso
 def effective_share(weights: Tensor, real: Tensor) -> Tensor:
     """Effective sample size (Σw)² / Σw² over the number of graphs: 1 if all count alike, 1/B if one has all weight."""
     return weights.sum().square() / (weights.square().sum() * real.sum()).clamp(min=torch.finfo(weights.dtype).tiny)
-
-
-def fourier_dependence(z: Tensor, valid: Tensor, random: torch.Generator, settings: WeightingSettings) -> Dependence:
-    """How dependent the coordinates of `z [n, d]` are, by Fourier features that are drawn anew at every call."""
-    width = z.shape[1]
-    scale = (width / _COMMON_WIDTH) ** 2 if settings.scale == "width" else 1.0
-    if settings.features == "standardised":
-        z = standardised(z, valid)
-    # The paper has a frequency for each coordinate, the code one for all; both a phase for each.
-    shared = settings.features == "normalised"
-
-    def dependence(weights: Tensor) -> Tensor:
-        with torch.no_grad():
-            number = settings.frequencies
-            frequency = z.new_empty(number, 1, 1 if shared else width).normal_(generator=random)
-            phase = z.new_empty(number, 1, width).uniform_(0, 2 * math.pi, generator=random)
-            features = fourier_features(z, frequency, phase, normalise=shared)
-        return decorrelation(features, weights, settings.pairs) / scale
-
-    return dependence
-
-
-def standardised(z: Tensor, valid: Tensor) -> Tensor:
-    """Every coordinate with mean 0 and variance 1 over the valid rows; the others are 0."""
-    count = valid.sum().clamp(min=1)
-    centred = torch.where(valid[:, None], z - torch.where(valid[:, None], z, 0).sum(0) / count, 0)
-    return centred * (centred.square().sum(0) / count + 1e-5).rsqrt()
-
-
-def fourier_features(z: Tensor, frequency: Tensor, phase: Tensor, normalise: bool = False) -> Tensor:
-    r""":math:`\sqrt{2/Q}\cos(wz + \varphi)` of every coordinate `[Q, n, d]`, or the code's `[2Q, n, d]` form."""
-    angle, height = frequency * z + phase, math.sqrt(2 / len(frequency))
-    if not normalise:
-        return height * angle.cos()
-    least, most = angle.amin(2, keepdim=True), angle.amax(2, keepdim=True)
-    angle = (angle - least) / (most - least).clamp(min=1e-12) * (math.pi / 2)
-    return height * torch.cat([angle.cos(), angle.sin()])
-
-
-def decorrelation(features: Tensor, weights: Tensor, pairs: Literal["same", "all"] = "same") -> Tensor:
-    r"""Sum of squared weighted covariances of different coordinates, features `[Q, n, d]`, weights summing to 1.
-
-    .. math:: D = \sum_k \sum_{i \ne j} (C^k_{ij})^2, \quad
-              C^k = F^{k\top}\mathrm{diag}(q)F^k - (F^{k\top}q)(F^{k\top}q)^\top
-
-    A matrix's squared entries add up to those of the weighted Gram matrix of its rows, which is n × n and whose
-    expensive product does not depend on the weights; the covariances of a coordinate with itself are taken off.
-    """
-    joint = features if pairs == "same" else features.transpose(0, 1).flatten(1)[None]
-    gram = centred_kernels(joint @ joint.mT, weights)
-    total = ((gram.square() @ weights) @ weights).sum()
-    apart = features - (weights @ features)[:, None]
-    weighted = weights[:, None] * apart
-    own = (weighted * apart).sum(1) if pairs == "same" else torch.einsum("knd,lnd->kld", weighted, apart)
-    return (total - own.square().sum()).clamp(min=0)
-
-
-def centred_kernels(kernels: Tensor, weights: Tensor) -> Tensor:
-    """Symmetric kernels `[k, n, n]` of rows whose weighted mean has been taken off."""
-    mean = kernels @ weights
-    return kernels - mean[:, :, None] - mean[:, None, :] + (mean @ weights)[:, None, None]
-
-
-def hsic_dependence(z: Tensor, valid: Tensor, blocks: int, bandwidth: Literal["median", "one"]) -> Dependence:
-    """10³ times the sum of HSIC over all pairs of blocks of `z [n, blocks · d]`."""
-    kernels = gaussian_kernels(z.unflatten(1, (blocks, -1)).transpose(0, 1), valid, bandwidth)
-    pairs = torch.ones(blocks, blocks, dtype=z.dtype, device=z.device).triu(1)
-    return lambda weights: 1e3 * (pairs * hsic(kernels, weights, valid.sum())).sum()
-
-
-def gaussian_kernels(blocks: Tensor, valid: Tensor, bandwidth: Literal["median", "one"] = "one") -> Tensor:
-    """Gaussian kernels `[k, n, n]` of rows `[k, n, d]`; σ is 1, or the median distance between valid rows."""
-    lengths = blocks.square().sum(2)
-    apart = (lengths[:, :, None] + lengths[:, None, :] - 2 * blocks @ blocks.mT).clamp(min=0)
-    if bandwidth == "one":
-        return (-apart / 2).exp()
-    others = ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
-    pairs = valid[:, None] & valid & others
-    ordered = torch.where(pairs, apart, torch.inf).flatten(1).sort(1).values
-    median = ordered.index_select(1, ((pairs.sum() - 1) // 2).clamp(min=0).reshape(1))[:, :, None]
-    return (-apart / (2 * torch.where(median.isfinite(), median, 1).clamp(min=1e-12))).exp()
-
-
-def hsic(kernels: Tensor, weights: Tensor, count: Tensor) -> Tensor:
-    r"""HSIC of every two kernels `[k, k]`, with weights that sum to 1 on the kernels' rows.
-
-    .. math:: \mathrm{HSIC}_q(K, L) = \Big(\frac n{n-1}\Big)^2 \sum_{ab} q_a q_b \tilde K_{ab} \tilde L_{ab}
-
-    which with uniform weights is :math:`\mathrm{tr}(KHLH) / (n-1)^2`.
-    """
-    flat = centred_kernels(kernels, weights).flatten(1)
-    count = count.to(kernels.dtype)
-    correction = count / (count - 1).clamp(min=1)
-    return correction.square() * (flat * torch.outer(weights, weights).flatten()) @ flat.T
-
-
-def _real(batch: GraphBatch) -> Tensor:
-    if batch.graph_mask is not None:
-        return batch.graph_mask
-    return torch.ones(batch.num_graphs, dtype=torch.bool, device=batch.x.device)

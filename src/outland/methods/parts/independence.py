@@ -1,0 +1,111 @@
+"""How dependent the coordinates, or blocks of coordinates, of weighted embeddings are."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+FourierInput = Literal["standardised", "raw", "normalised"]
+Pairs = Literal["same", "all"]
+Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1, to how dependent the features are
+
+
+def fourier_dependence(
+    z: Tensor,
+    valid: Tensor,
+    random: torch.Generator,
+    features: FourierInput = "standardised",
+    frequencies: int = 1,
+    pairs: Pairs = "same",
+) -> Dependence:
+    """How dependent the coordinates of `z [n, d]` are, by Fourier features that are drawn anew at every call."""
+    width = z.shape[1]
+    if features == "standardised":
+        z = standardised(z, valid)
+    # The paper has a frequency for each coordinate, the code one for all; both a phase for each.
+    shared = features == "normalised"
+
+    def dependence(weights: Tensor) -> Tensor:
+        with torch.no_grad():
+            frequency = z.new_empty(frequencies, 1, 1 if shared else width).normal_(generator=random)
+            phase = z.new_empty(frequencies, 1, width).uniform_(0, 2 * math.pi, generator=random)
+            waves = fourier_features(z, frequency, phase, normalise=shared)
+        return decorrelation(waves, weights, pairs)
+
+    return dependence
+
+
+def standardised(z: Tensor, valid: Tensor) -> Tensor:
+    """Every coordinate with mean 0 and variance 1 over the valid rows; the others are 0."""
+    count = valid.sum().clamp(min=1)
+    centred = torch.where(valid[:, None], z - torch.where(valid[:, None], z, 0).sum(0) / count, 0)
+    return centred * (centred.square().sum(0) / count + 1e-5).rsqrt()
+
+
+def fourier_features(z: Tensor, frequency: Tensor, phase: Tensor, normalise: bool = False) -> Tensor:
+    r""":math:`\sqrt{2/Q}\cos(wz + \varphi)` of every coordinate `[Q, n, d]`, or the code's `[2Q, n, d]` form."""
+    angle, height = frequency * z + phase, math.sqrt(2 / len(frequency))
+    if not normalise:
+        return height * angle.cos()
+    least, most = angle.amin(2, keepdim=True), angle.amax(2, keepdim=True)
+    angle = (angle - least) / (most - least).clamp(min=1e-12) * (math.pi / 2)
+    return height * torch.cat([angle.cos(), angle.sin()])
+
+
+def decorrelation(features: Tensor, weights: Tensor, pairs: Pairs = "same") -> Tensor:
+    r"""Sum of squared weighted covariances of different coordinates, features `[Q, n, d]`, weights summing to 1.
+
+    .. math:: D = \sum_k \sum_{i \ne j} (C^k_{ij})^2, \quad
+              C^k = F^{k\top}\mathrm{diag}(q)F^k - (F^{k\top}q)(F^{k\top}q)^\top
+
+    A matrix's squared entries add up to those of the weighted Gram matrix of its rows, which is n × n and whose
+    expensive product does not depend on the weights; the covariances of a coordinate with itself are taken off.
+    """
+    joint = features if pairs == "same" else features.transpose(0, 1).flatten(1)[None]
+    gram = centred_kernels(joint @ joint.mT, weights)
+    total = ((gram.square() @ weights) @ weights).sum()
+    apart = features - (weights @ features)[:, None]
+    weighted = weights[:, None] * apart
+    own = (weighted * apart).sum(1) if pairs == "same" else torch.einsum("knd,lnd->kld", weighted, apart)
+    return (total - own.square().sum()).clamp(min=0)
+
+
+def centred_kernels(kernels: Tensor, weights: Tensor) -> Tensor:
+    """Symmetric kernels `[k, n, n]` of rows whose weighted mean has been taken off."""
+    mean = kernels @ weights
+    return kernels - mean[:, :, None] - mean[:, None, :] + (mean @ weights)[:, None, None]
+
+
+def hsic_dependence(z: Tensor, valid: Tensor, blocks: int, bandwidth: Literal["median", "one"]) -> Dependence:
+    """10³ times the sum of HSIC over all pairs of blocks of `z [n, blocks · d]`."""
+    kernels = gaussian_kernels(z.unflatten(1, (blocks, -1)).transpose(0, 1), valid, bandwidth)
+    pairs = torch.ones(blocks, blocks, dtype=z.dtype, device=z.device).triu(1)
+    return lambda weights: 1e3 * (pairs * hsic(kernels, weights, valid.sum())).sum()
+
+
+def gaussian_kernels(blocks: Tensor, valid: Tensor, bandwidth: Literal["median", "one"] = "one") -> Tensor:
+    """Gaussian kernels `[k, n, n]` of rows `[k, n, d]`; σ is 1, or the median distance between valid rows."""
+    lengths = blocks.square().sum(2)
+    apart = (lengths[:, :, None] + lengths[:, None, :] - 2 * blocks @ blocks.mT).clamp(min=0)
+    if bandwidth == "one":
+        return (-apart / 2).exp()
+    others = ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
+    pairs = valid[:, None] & valid & others
+    ordered = torch.where(pairs, apart, torch.inf).flatten(1).sort(1).values
+    median = ordered.index_select(1, ((pairs.sum() - 1) // 2).clamp(min=0).reshape(1))[:, :, None]
+    return (-apart / (2 * torch.where(median.isfinite(), median, 1).clamp(min=1e-12))).exp()
+
+
+def hsic(kernels: Tensor, weights: Tensor, count: Tensor) -> Tensor:
+    r"""HSIC of every two kernels `[k, k]`, with weights that sum to 1 on the kernels' rows.
+
+    .. math:: \mathrm{HSIC}_q(K, L) = \Big(\frac n{n-1}\Big)^2 \sum_{ab} q_a q_b \tilde K_{ab} \tilde L_{ab}
+
+    which with uniform weights is :math:`\mathrm{tr}(KHLH) / (n-1)^2`.
+    """
+    flat = centred_kernels(kernels, weights).flatten(1)
+    count = count.to(kernels.dtype)
+    correction = count / (count - 1).clamp(min=1)
+    return correction.square() * (flat * torch.outer(weights, weights).flatten()) @ flat.T

@@ -1,0 +1,47 @@
+r"""How diverse the augmented versions of a graph are: the conditional entropy :math:`H(\tilde G \mid G)`.
+
+A graph's versions are the masks `[T, J]` that T moments of training would lay on J of its edges (or nodes, or both),
+with entries in [0, 1]. The paper gives no estimator. Three are here, all normalised to [0, 1]. Leave out the columns of
+one part of the graph to get the other's.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
+    r"""Mean entropy of the entries, each by itself: bounded, and fair to parts of different size.
+
+    Args:
+        masks: `[T, J]`.
+        bins: Q, into which [0, 1] is cut: 2 for masks of zeros and ones, 10 for soft ones.
+        corrected: add Miller and Madow's :math:`(Q-1)/2T`, which T moments miss on average; the result may pass 1.
+    """
+    place = _binned(masks, bins)
+    share = torch.stack([(place == one).double().mean(0) for one in range(bins)])
+    entropy = -torch.xlogy(share, share).sum(0)
+    if corrected:
+        entropy = entropy + (bins - 1) / (2 * len(masks))
+    return (entropy / math.log(bins)).mean()
+
+
+def bernoulli_entropy(masks: Tensor) -> Tensor:
+    """Mean entropy of coins whose chances are the entries' means over time: 1 bit at one half, whatever the time."""
+    chance = masks.double().mean(0)
+    return (-(torch.xlogy(chance, chance) + torch.xlogy(1 - chance, 1 - chance)) / math.log(2)).mean()
+
+
+def joint_entropy(masks: Tensor, bins: int = 2) -> Tensor:
+    """Entropy of whole versions over the most that T of them can have.
+
+    It is 1 as soon as all versions differ, so it says little of large parts and compares parts unfairly.
+    """
+    _, counts = torch.unique(_binned(masks, bins), dim=0, return_counts=True)
+    share = counts.double() / len(masks)
+    return -torch.xlogy(share, share).sum() / max(math.log(len(masks)), 1e-12)
+
+
+def _binned(masks: Tensor, bins: int) -> Tensor:
+    return (masks.double() * bins).floor().clamp(0, bins - 1).long()
