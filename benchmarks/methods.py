@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", nargs="*", default=list(METHODS))
+    parser.add_argument("--only", nargs="*", default=[*METHODS, "disc:released"])
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     rows: list[dict] = []
