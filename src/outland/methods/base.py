@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, PackedGraphs, Schema
 from outland.methods.parts.risk import mean_risk
-from outland.nn import BackboneSettings, Mask
+from outland.nn import BackboneSettings, Dropout, Mask
 from outland.settings import check_ranges
 
 Terms = dict[str, Tensor]
@@ -19,11 +19,23 @@ Schedule = Literal["cosine", "constant"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training is; schedules are functions of it. Epochs and steps count from 0."""
+    """How far training is; schedules are functions of it. Epochs and steps count from 0.
+
+    A loss asks by `number` and `whether` and not by looking at the fields: a step that was captured once is replayed in
+    later epochs, and what was asked is then asked again.
+    """
 
     epoch: int = 0
     epochs: int = 1
     step: int = 0
+
+    def number(self, schedule: Callable[["Progress"], float]) -> float | Tensor:
+        """What a schedule says now."""
+        return schedule(self)
+
+    def whether(self, condition: Callable[["Progress"], bool]) -> bool:
+        """What a condition says now."""
+        return condition(self)
 
 
 @dataclass(frozen=True)
@@ -143,5 +155,8 @@ class Method(nn.Module):
         return {"total": total, "inference": total - unused, **parts}
 
     def reseed(self, seed: int, device: torch.device) -> None:
-        """Start the method's own random numbers afresh, on the device it works on."""
-        self.random = torch.Generator(device).manual_seed(seed + 2**32)  # not the stream that dropout draws from
+        """Start the random numbers of training afresh, on the device it works on."""
+        self.random = torch.Generator(device).manual_seed(seed + 2**32)  # not the stream of the initial weights
+        for part in self.modules():
+            if isinstance(part, Dropout):
+                part.random = self.random

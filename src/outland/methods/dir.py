@@ -1,5 +1,6 @@
 """Discovering Invariant Rationales: right in every environment that other graphs' complements make."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -76,10 +77,10 @@ class DIR(SubgraphMethod):
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)
         mean, variance = batch.mean_graphs(risks), self.variance(risks, batch)
-        complement, weight = self.risk(environment_logits, batch), self.weight(progress)
+        complement, weight = self.risk(environment_logits, batch), progress.number(self.weight)
         if chosen.objective == "paper":
             return {"interventions": mean, "variance": weight * variance, "complement": complement}
-        of_mean = weight if chosen.cap is None else min(weight, chosen.cap)
+        of_mean = progress.number(lambda now: min(self.weight(now), math.inf if chosen.cap is None else chosen.cap))
         return {
             "rationale": self.risk(logits, batch),
             "interventions": of_mean * mean,

@@ -94,7 +94,9 @@ class GSAT(Method):
         states, score = self._read(batch)
         alpha = concrete(score, chosen.temperature, self.random)
         priced = alpha if chosen.divergence == "sample" else score.sigmoid()
-        r = staircase(progress.epoch, chosen.interval, chosen.first_r, chosen.step_r, chosen.final_r)
+        r = progress.number(
+            lambda now: staircase(now.epoch, chosen.interval, chosen.first_r, chosen.step_r, chosen.final_r)
+        )
         real = batch.real_edges if chosen.over == "edge" else batch.real_nodes
         return {
             "risk": self.risk(self.classifier(batch, self.weigh(alpha, batch), states), batch),

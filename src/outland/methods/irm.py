@@ -56,7 +56,7 @@ class IRM(ERM):
         """The mean loss, and how far each environment's is from resting."""
         chosen: IRMSettings = self.settings
         logits = self.classifier(batch)
-        weight = warm_up(chosen.penalty, progress.step, chosen.warm_up)
+        weight = progress.number(lambda now: warm_up(chosen.penalty, now.step, chosen.warm_up))
         return {"risk": self.risk(logits, batch), "penalty": weight * self.penalty(logits, batch)}
 
     def penalty(self, logits: Tensor, batch: GraphBatch) -> Tensor:

@@ -53,7 +53,7 @@ class VREx(ERM):
         logits = self.classifier(batch)
         losses, known = label_losses(logits, batch, self.schema.task)
         risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
-        weight = warm_up(chosen.penalty, progress.step, chosen.warm_up)
+        weight = progress.number(lambda now: warm_up(chosen.penalty, now.step, chosen.warm_up))
         return {
             "risk": self.risk(logits, batch),
             "variance": weight * variance_over(risks, present, chosen.unbiased),

@@ -1,6 +1,7 @@
 """Weighted message passing, the four backbones, the mask network and the heads."""
 
 from outland.nn.convs import CONVS
+from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialise
@@ -12,6 +13,7 @@ __all__ = [
     "CONVS",
     "BackboneSettings",
     "BatchNorm",
+    "Dropout",
     "Encoder",
     "GraphNet",
     "Head",

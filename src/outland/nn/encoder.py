@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Wiring
+from outland.nn.dropout import Dropout
 from outland.nn.features import FeatureEncoder
 from outland.nn.norm import norm
 from outland.nn.settings import BackboneSettings
@@ -38,7 +39,7 @@ class Encoder(nn.Module):
         conv = CONVS[settings.kind]
         self.convs = nn.ModuleList(conv(w, settings, depth) for depth, w in enumerate(widths, 1))
         self.norms = nn.ModuleList(norm(width, settings.batch_norm) for _ in widths)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         # GAT adds an edge's vector after its linear map, the others before.
         edge_widths = [width] * len(widths) if settings.kind == "gat" else widths
         self.edges = nn.ModuleList(FeatureEncoder(edges, w) for w in edge_widths) if edges else None

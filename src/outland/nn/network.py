@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from outland.graphs import Features, GraphBatch, Schema
+from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask
 from outland.nn.norm import norm
@@ -18,7 +19,7 @@ class Head(nn.Module):
         self.expand: nn.Linear | None = None
         if settings.head == "mlp":
             self.expand, self.norm = nn.Linear(width, 2 * width), norm(2 * width, settings.batch_norm)
-            self.dropout = nn.Dropout(settings.dropout)
+            self.dropout = Dropout(settings.dropout)
         self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

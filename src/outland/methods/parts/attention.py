@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from outland.graphs import GraphBatch
 from outland.nn import BackboneSettings, Mask
 from outland.nn.convs import GCN, Wiring
+from outland.nn.dropout import Dropout
 from outland.nn.norm import norm
 from outland.nn.pair import pair_linear
 
@@ -83,7 +84,7 @@ class AttentionScore(nn.Module):
         self.first = nn.Linear(inputs, 2 * inputs, bias=False)
         self.second = nn.Linear(2 * inputs, width, bias=False)
         self.last = nn.Linear(width, 1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Scores `[E]` or `[N]`."""
@@ -100,7 +101,7 @@ def concrete(score: Tensor, temperature: float, random: torch.Generator) -> Tens
     return ((score + uniform.logit(torch.finfo(score.dtype).eps)) / temperature).sigmoid()
 
 
-def bernoulli_kl(alpha: Tensor, r: float, eps: float = 1e-6) -> Tensor:
+def bernoulli_kl(alpha: Tensor, r: float | Tensor, eps: float = 1e-6) -> Tensor:
     r"""Divergence of each coin from one that shows heads with chance r.
 
     .. math:: \alpha\log\frac{\alpha}{r} + (1-\alpha)\log\frac{1-\alpha}{1-r}

@@ -15,6 +15,7 @@ from outland.nn import BackboneSettings, GraphNet
 from outland.settings import check_ranges
 
 _COMMON_WIDTH = 300
+_START = Progress()
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class SampleWeighter(nn.Module):
         self.register_buffer("share", torch.ones(()))
 
     def forward(
-        self, z: Tensor, batch: GraphBatch, measure: Callable[[Tensor, Tensor], Dependence], epoch: int = 0
+        self, z: Tensor, batch: GraphBatch, measure: Callable[[Tensor, Tensor], Dependence], progress: Progress = _START
     ) -> Tensor:
         """Weights `[B]` with mean 1 over the real graphs, 0 for padding.
 
@@ -94,12 +95,12 @@ class SampleWeighter(nn.Module):
             z: features `[B, width]`.
             batch: the graphs they are of.
             measure: makes the dependence of rows `[n, width]`, of which some are valid `[n]`, ready to be weighed.
-            epoch: for the warm-up.
+            progress: for the warm-up.
         """
         real = batch.real_graphs
         z = torch.where(real[:, None], z.detach(), 0)
         logits = z.new_ones(len(z))
-        if self.settings.inner_steps and epoch >= self.settings.warm_up:
+        if self.settings.inner_steps and progress.whether(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
             logits = self.descend(logits, real, valid, measure(rows, valid))
             self._remember(z, logits, real)
@@ -164,7 +165,7 @@ class WeighingMethod(Method):
 
     def weights(self, z: Tensor, batch: GraphBatch, progress: Progress) -> Tensor:
         """The weight of each graph, with mean 1; no gradient flows through it."""
-        weights: Tensor = self.weighter(z, batch, self.measure, progress.epoch)
+        weights: Tensor = self.weighter(z, batch, self.measure, progress)
         return weights
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
