@@ -4,7 +4,8 @@ from torch_geometric.data import Batch
 
 from outland.errors import OutlandError
 from outland.graphs import Batches, PackedGraphs
-from outland.graphs.batches import round_up
+from outland.graphs.batch import Shape
+from outland.graphs.batches import Shapes, round_up
 from tests.conftest import chemical_graphs, odd_graphs, whole
 
 
@@ -94,8 +95,38 @@ def test_balance_needs_environments(motif):
         Batches(bare, motif["val"], 0)
 
 
-def test_shapes_are_few_and_padding_is_little():
-    sizes = range(100, 10000)
-    assert max(round_up(n) / n for n in sizes) < 1.13
-    assert len({round_up(n) for n in sizes}) < 70
-    assert all(round_up(n) >= n for n in range(1, 3000))
+def test_shapes_are_few_and_padding_is_little(motif):
+    batches = Batches(motif.graphs, motif["train"], 32, shuffle=True, seed=1, layout="padded")
+    rows = padded = 0
+    for epoch in range(30):
+        plan = batches.plan(epoch)
+        for nodes, edges in zip(plan.nodes, plan.edges, strict=True):
+            shape = batches.shapes.holding(nodes, edges)
+            assert shape.nodes > nodes
+            assert shape.edges >= edges
+            rows, padded = rows + nodes + edges, padded + shape.nodes + shape.edges
+    assert len(batches.shapes.ladder) <= 6
+    assert padded / rows < 1.08
+
+
+def test_a_batch_larger_than_all_shapes_gets_its_own():
+    shapes = Shapes.covering(4, [(10, 20), (12, 24)])
+    assert shapes.ladder == [Shape(4, 16, 32)]
+    assert shapes.holding(15, 32) == Shape(4, 16, 32)
+    larger = shapes.holding(16, 32)
+    assert larger == Shape(4, 32, 48)
+    assert shapes.holding(20, 40) == larger
+    assert [round_up(rows) for rows in (0, 1, 16, 17, 1000)] == [16, 16, 16, 32, 1008]
+
+
+def test_a_plan_says_what_the_batches_hold(motif):
+    for layout in ("exact", "padded"):
+        batches = Batches(motif.graphs, motif["val"][:100], 32, shuffle=True, seed=3, layout=layout)
+        plan = batches.plan(2)
+        assert plan.index.shape == (4, 32)
+        assert (plan.index[-1] < 0).sum() == 28
+        for place, batch in enumerate(batches.epoch(2)):
+            assert batch.node_count.sum() == plan.nodes[place]
+            assert batch.edge_count.sum() == plan.edges[place]
+            real = batch.real_graphs
+            assert batch.index[real].equal(plan.index[place][: plan.graphs[place]])

@@ -161,15 +161,18 @@ class Gatherer:
         return self._gather(index, Shape(len(index), nodes, edges), padded=False)
 
     def padded(self, index: Tensor, shape: Shape) -> GraphBatch:
-        """The graphs at `index`, filled up to `shape`, which must leave room for one padding node."""
+        """The graphs at `index`, filled up to `shape`, which must leave room for one padding node.
+
+        `index` may have its own padding: a place below 0 is no graph.
+        """
+        if len(index) < shape.graphs:
+            index = torch.cat([index, index.new_full((shape.graphs - len(index),), -1)])
         return self._gather(index, shape, padded=True)
 
     def _gather(self, index: Tensor, shape: Shape, padded: bool) -> GraphBatch:
-        graphs, real = self.graphs, len(index)
-        if padded:
-            index = torch.cat([index, index.new_zeros(shape.graphs - real)])
-        place = torch.arange(shape.graphs, device=graphs.device)
-        graph_mask = place < real if padded else None
+        graphs = self.graphs
+        graph_mask = index >= 0 if padded else None
+        index = index.clamp(min=0) if padded else index
         nodes, node_graph, node_start, node_count = _rows(
             self.node_counts[index], self.node_offsets[index], shape.nodes, graph_mask
         )

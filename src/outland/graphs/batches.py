@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -48,7 +50,7 @@ class Batches:
             raise OutlandError("balanced batches need an environment for each graph, and these graphs have none")
         self.graphs, self.index, self.size = graphs, index.cpu(), size
         self.shuffle, self.balance, self.seed, self.layout = shuffle, balance, seed, layout
-        self._gatherer = Gatherer(graphs)
+        self.gatherer = Gatherer(graphs)
         self._environment: Tensor | None = None
         if balance and graphs.environment is not None:
             self._environment = graphs.environment.cpu()[self.index]
@@ -61,19 +63,34 @@ class Batches:
 
     def epoch(self, number: int) -> Iterator[GraphBatch]:
         """The batches of one epoch."""
-        order = self.index[self._order(number)]
-        on_device = order.to(self.graphs.device)
-        nodes = self._totals(self.graphs.node_counts[order])
-        edges = self._totals(self.graphs.edge_counts[order])
-        for here, num_nodes, num_edges in zip(on_device.split(self.size), nodes, edges, strict=True):
+        plan = self.plan(number)
+        places = plan.index.to(self.graphs.device)
+        for place, graphs, nodes, edges in zip(places, plan.graphs, plan.nodes, plan.edges, strict=True):
             if self.layout == "exact":
-                yield self._gatherer.exact(here, num_nodes, num_edges)
+                yield self.gatherer.exact(place[:graphs], nodes, edges)
             else:
-                shape = Shape(self.size, round_up(num_nodes + 1), round_up(num_edges))
-                yield self._gatherer.padded(here, shape)
+                yield self.gatherer.padded(place, self.shapes.holding(nodes, edges))
 
-    def _totals(self, counts: Tensor) -> list[int]:
-        return [int(part.sum()) for part in counts.split(self.size)]
+    def plan(self, number: int) -> "Plan":
+        """What the batches of one epoch will hold, without cutting any."""
+        order = self.index[self._order(number)]
+        steps = len(self)
+        index = order.new_full((steps * self.size,), -1)
+        index[: len(order)] = order
+        index = index.reshape(steps, self.size)
+        real = index >= 0
+        nodes, edges = (
+            torch.where(real, counts[index.clamp(min=0)], 0).sum(1)
+            for counts in (self.graphs.node_counts, self.graphs.edge_counts)
+        )
+        return Plan(index, real.sum(1).tolist(), nodes.tolist(), edges.tolist())
+
+    @cached_property
+    def shapes(self) -> "Shapes":
+        """The shapes that batches are padded to, chosen by what a few epochs would hold."""
+        plans = [self.plan(number) for number in range(4)]
+        sizes = [size for plan in plans for size in zip(plan.nodes, plan.edges, strict=True)]
+        return Shapes.covering(self.size, sizes)
 
     def _order(self, epoch: int) -> Tensor:
         random = np.random.default_rng((self.seed, epoch))
@@ -98,11 +115,53 @@ class Batches:
         return order
 
 
-def round_up(rows: int) -> int:
-    """The next size on a ladder whose steps are at most an eighth: few shapes, little padding.
+@dataclass(frozen=True)
+class Plan:
+    """The batches of an epoch.
 
-    >>> [round_up(n) for n in (1, 9, 100, 1000)]
-    [8, 16, 104, 1024]
+    Args:
+        index: the graphs of each batch `[steps, size]`, -1 where a batch has fewer.
+        graphs, nodes, edges: how many each batch has.
     """
-    step = max(8, 1 << max(0, rows.bit_length() - 4))
-    return -(-rows // step) * step
+
+    index: Tensor
+    graphs: list[int]
+    nodes: list[int]
+    edges: list[int]
+
+
+class Shapes:
+    """A few shapes, smallest first; a batch is padded to the first that holds it.
+
+    Few, because each is captured by itself; fitted to the data, so that little is padding.
+
+    Args:
+        ladder: the shapes.
+    """
+
+    def __init__(self, ladder: list[Shape]) -> None:
+        self.ladder = ladder
+
+    @classmethod
+    def covering(cls, graphs: int, sizes: list[tuple[int, int]]) -> "Shapes":
+        """Shapes for batches with so many nodes and edges: from one for the small ones to one for all."""
+        nodes, edges = torch.tensor(sizes, dtype=torch.double).T
+        ladder = (
+            Shape(graphs, *(round_up(math.ceil(column.quantile(share))) for column in (nodes + 1, edges)))
+            for share in (0.3, 0.6, 0.9, 1.0)
+        )
+        return cls(list(dict.fromkeys(ladder)))
+
+    def holding(self, nodes: int, edges: int) -> Shape:
+        """The smallest shape with room for so many nodes, one padding node and so many edges."""
+        for shape in self.ladder:
+            if nodes < shape.nodes and edges <= shape.edges:
+                return shape
+        larger = Shape(self.ladder[-1].graphs, *(round_up(math.ceil(1.1 * rows)) for rows in (nodes + 1, edges)))
+        self.ladder.append(larger)
+        return larger
+
+
+def round_up(rows: int) -> int:
+    """The next multiple of 16, on which memory and matrix units are best used; at least 16."""
+    return max(16, -(-rows // 16) * 16)
