@@ -88,6 +88,22 @@ def test_lists(outland, what, words):
     assert all(word in done.stdout for word in words)
 
 
+def test_methods_are_listed_with_needs_masks_and_cost(outland):
+    cells = [[cell.strip() for cell in line.split("│")] for line in outland("list", "methods").stdout.splitlines()]
+    rows = {row[1]: row for row in cells if len(row) > 7 and row[1]}
+    assert len(rows) == 18
+    assert [rows[name][4] for name in ("erm", "irm", "groupdro", "vrex", "dir")] == [
+        "",
+        "needed",
+        "needed",
+        "needed",
+        "",
+    ]
+    assert [rows[name][5] for name in ("erm", "dir", "gsat", "aia", "flag")] == ["", "yes", "yes", "yes", ""]
+    assert rows["erm"][6] == "1.0"
+    assert all(float(row[6]) > 0.5 for row in rows.values())
+
+
 def test_data_prepare_and_verify(outland):
     done = outland("data", "prepare", "motif", "--shift", "base")
     assert "train 18,000" in done.stdout

@@ -116,7 +116,7 @@ def test_a_batch_larger_than_all_shapes_gets_its_own():
     larger = shapes.holding(16, 32)
     assert larger == Shape(4, 32, 48)
     assert shapes.holding(20, 40) == larger
-    assert [round_up(rows) for rows in (0, 1, 16, 17, 1000)] == [16, 16, 16, 32, 1008]
+    assert [round_up(rows) for rows in (0, 1, 16, 17, 1000)] == [0, 16, 16, 32, 1008]
 
 
 def test_a_plan_says_what_the_batches_hold(motif):

@@ -12,7 +12,7 @@ from outland.methods.parts.ratio import ratio_penalty
 from outland.nn import BackboneSettings, Mask
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper
-from tests.cases import MethodCase
+from tests.cases import MethodCase, doubled
 from tests.conftest import whole
 from tests.methods.plain_aia import PlainAIA
 
@@ -235,6 +235,7 @@ class TestAIA(MethodCase):
     """With a generator that keeps everything and an adversary that drops nothing, both its risks are ERM's."""
 
     name = "aia"
+    one_pass = False
     zero = {"adversary": "random", "drop": 0, "front_layers": 0, "stable_weight": 0}
 
     def zero_strength(self, method):
@@ -248,7 +249,19 @@ class TestAIA(MethodCase):
 class TestRDIA(TestAIA):
     """The same with random masks; comparing layouts it drops nothing, for its draws depend on the number of rows."""
 
+    name = "aia:rdia"
     still = {"drop": 0}
 
-    def build(self, schema, seed=0, **changes):
-        return super().build(schema, seed, **{"adversary": "random", **changes})
+    def test_the_classifier_meets_the_dropped_graph(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, drop=0.5), doubled(whole(graphs))
+        found = method.stable_loss(batch, Progress())["augmented"]
+        fresh = self.build(schema, drop=0.5)
+        states, stable = fresh._states(batch), fresh.generator(batch)
+        fresh.classifier(batch, stable, states)
+        mask = random_mask(batch, 0.5, torch.Generator().manual_seed(2**32), torch.double)
+        assert (mask.edge == 0).any()
+        expected = fresh.risk(fresh.classifier(batch, stable.merge(mask), states), batch)
+        assert found.item() == pytest.approx(expected.item(), abs=1e-12)
+        whole_graph = fresh.risk(fresh.classifier(batch, stable.merge(Mask.full(batch)), states), batch)
+        assert found.item() != pytest.approx(whole_graph.item(), abs=1e-4)

@@ -126,10 +126,23 @@ class TestCAL(MethodCase):
     def test_padding_changes_neither_losses_nor_gradients(self, any_set):
         super().test_padding_changes_neither_losses_nor_gradients(any_set)
 
-    @pytest.mark.usefixtures("steady_draws")
-    def test_one_step_lowers_the_loss(self, motif):
-        """On the same pairs before and after; other pairs are another loss."""
-        super().test_one_step_lowers_the_loss(motif)
+    def test_only_the_trivial_part_is_asked_to_know_nothing(self, any_set):
+        schema, graphs = any_set
+        batch = doubled(whole(graphs))
+        found = self.build(schema, uniform=0.7).loss(batch, Progress())["uniform"]
+        fresh = self.build(schema, uniform=0.7)
+        _, trivial = fresh.split(batch)
+        expected = uniform_divergence(fresh.trivial_head(trivial, batch), batch, schema.task).mean()
+        assert found.item() == pytest.approx(0.7 * expected.item(), abs=1e-12)
+
+    def test_the_share_of_the_causal_part_is_told(self, any_set):
+        schema, graphs = any_set
+        for layout in ("exact", "padded"):
+            method, batch = self.build(schema), doubled(whole(graphs, layout))
+            method.loss(batch, Progress())
+            _, causal = method.attention(self.build(schema).encoder(batch), batch)
+            expected = causal.node[batch.real_nodes].mean().item()
+            assert method.watch()["stable_share"].item() == pytest.approx(expected, abs=1e-12)
 
     def test_golden(self):
         logits = torch.tensor([[1, 0, -1]], dtype=torch.double)
@@ -226,6 +239,7 @@ def graph_rows(batch, over):
 class TestGSAT(MethodCase):
     name = "gsat"
     zero = {"bottleneck": 0}
+    one_pass = False
     still = {"dropout": 0}
 
     def zero_strength(self, method):
@@ -236,10 +250,6 @@ class TestGSAT(MethodCase):
     @pytest.mark.usefixtures("steady_draws")
     def test_padding_changes_neither_losses_nor_gradients(self, any_set):
         super().test_padding_changes_neither_losses_nor_gradients(any_set)
-
-    @pytest.mark.usefixtures("steady_draws")
-    def test_one_step_lowers_the_loss(self, motif):
-        super().test_one_step_lowers_the_loss(motif)
 
     @pytest.mark.usefixtures("steady_draws")
     def test_padding_changes_nothing_over_nodes_either(self):

@@ -239,7 +239,7 @@ class TestGraphons:
 class TestGMixup(MethodCase):
     name = "g-mixup"
     zero = {"ratio": 0}
-    lowers = 17  # the next step draws other synthetic graphs
+    still = {"ratio": 0.5}  # as many synthetic graphs as half the real ones, whatever the padding
 
     def test_ratio_zero_prepares_nothing_and_draws_nothing(self, any_set):
         schema, graphs = any_set
@@ -347,12 +347,11 @@ def by_content(method, batch, chances):
 class TestEERM(MethodCase):
     name = "eerm"
     zero = {"strength": 0, "beta": 1}
-    still = {"strength": 0}
+    one_pass = False
 
     def test_padding_changes_neither_losses_nor_gradients(self, any_set, monkeypatch):
         """With edits that do not depend on how many rows there are to draw for."""
         monkeypatch.setattr("outland.methods.eerm.EERM.edits", by_content)
-        monkeypatch.setattr(type(self), "still", {})
         super().test_padding_changes_neither_losses_nor_gradients(any_set)
 
     def test_no_edits_is_beta_times_erm_without_variance(self, any_set):

@@ -5,15 +5,17 @@ import math
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from outland.graphs import PackedGraphs, Schema, Task
+from outland.graphs import Batches, PackedGraphs, Schema, Task
 from outland.methods import Progress, build_method, method_settings
 from outland.methods.irm import scale_slopes
 from outland.methods.parts.environments import environment_means, variance_over
 from outland.methods.parts.risk import label_losses
 from outland.nn import BackboneSettings
-from tests.cases import SMALL, MethodCase, doubled
-from tests.conftest import REAL, odd_graphs, whole
+from outland.training import Trainer
+from tests.cases import FRAME, SMALL, MethodCase, doubled
+from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
 
 # The shared toy of the golden values: logits, labels, environments.
 LOGITS = torch.tensor([[1, 0, -1], [0.5, -0.5, 0], [2, 1, 0], [-1, 0, 1]], dtype=torch.double)
@@ -33,6 +35,21 @@ def all_known(any_set):
     """The same graphs with every unknown label answered by no."""
     schema, graphs = any_set
     return schema, dataclasses.replace(graphs, y=graphs.y.nan_to_num(0.0) if graphs.y.is_floating_point() else graphs.y)
+
+
+def assert_same_slopes(found, expected, method, atol=1e-9):
+    """Two values move the classifier in the same direction, by the same amount."""
+    parameters = list(method.classifier.parameters())
+    slopes = [
+        torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True) for value in (found, expected)
+    ]
+    moved = 0
+    for one, other in zip(*slopes, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert torch.allclose(one, other, atol=atol)
+            moved += bool((other.abs() > 1e-6).any())
+    assert moved > 5
 
 
 class TestERM(MethodCase):
@@ -78,6 +95,40 @@ class TestIRM(MethodCase):
         logits = torch.tensor([2.0, 1.0, 1.0]).log().expand(4, 3).double()
         assert built("irm").penalty(logits, toy(y=y, environment=(0, 0, 0, 0))).item() == pytest.approx(0, abs=1e-15)
 
+    @pytest.mark.parametrize("estimator", ["square", "halves"])
+    def test_the_loss_has_the_gradient_of_its_equation(self, any_set, estimator):
+        """By a second backward pass, which the closed form saves."""
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, penalty=3.0, estimator=estimator)
+        batch = doubled(whole(graphs))
+        logits = method.classifier(batch)
+        slopes = []
+        for environment in (0, 1):
+            members = (batch.environment == environment).nonzero().flatten()
+            parts = [members] if estimator == "square" else [members[::2], members[1::2]]
+            pair = []
+            for part in parts:
+                scale = torch.ones((), dtype=torch.double, requires_grad=True)
+                losses, known = label_losses(logits * scale, batch, schema.task)
+                risk = losses[part].sum() / known[part].sum()
+                pair.append(torch.autograd.grad(risk, scale, create_graph=True)[0])
+            slopes.append(pair[0] * pair[-1])
+        expected = 3.0 * torch.stack(slopes).mean()
+        found = method.loss(batch, Progress())["penalty"]
+        assert found.item() == pytest.approx(expected.item(), abs=1e-12)
+        assert_same_slopes(found, expected, method)
+
+    def test_halves_do_not_mind_padding_with_a_foreign_environment(self):
+        graphs = PackedGraphs.from_data_list(odd_graphs())
+        graphs.environment[0] = 6  # a graph of a later part, which padding repeats
+        method = self.build(REAL, estimator="halves")
+        chosen = torch.tensor([1, 2, 3, 4, 5])
+        values = [
+            method.loss(doubled(next(iter(Batches(graphs, chosen, size, layout=layout)))), Progress())["penalty"].item()
+            for size, layout in ((5, "exact"), (8, "padded"))
+        ]
+        assert values[0] == pytest.approx(values[1], abs=1e-12)
+
     def test_warm_up_holds_the_weight_at_one(self):
         method = built("irm", penalty=100.0, warm_up=10)
         batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
@@ -104,6 +155,23 @@ class TestVREx(MethodCase):
         assert variance_over(3 * risks, present, True).item() == pytest.approx(9 * variance.item())
         (slope,) = torch.autograd.grad(variance, risks)
         assert torch.allclose(slope, 2 / 2 * (risks - risks.mean()).detach())
+
+    def test_the_loss_has_the_gradient_of_its_equation(self, any_set):
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, penalty=3.0)
+        batch = doubled(whole(graphs))
+        losses, known = label_losses(method.classifier(batch), batch, schema.task)
+        members = [batch.environment == environment for environment in (0, 1)]
+        risks = torch.stack([losses[here].sum() / known[here].sum() for here in members])
+        found = method.loss(batch, Progress())["variance"]
+        assert found.item() == pytest.approx(3 * risks.var().item(), abs=1e-12)
+        assert_same_slopes(found, 3 * risks.var(), method)
+
+    def test_equal_environments_have_no_variance(self):
+        twice = toy(torch.cat([LOGITS[:2], LOGITS[:2]]), y=(0, 1, 0, 1))
+        losses, known = label_losses(torch.cat([LOGITS[:2], LOGITS[:2]]), twice, CLASSES)
+        risks, present = environment_means(losses, known, twice.environment, 2)
+        assert variance_over(risks, present, True).item() == 0
 
     def test_absent_and_single_environments(self):
         risks = torch.tensor([0.2, 5.0, 0.4], dtype=torch.double)
@@ -141,7 +209,26 @@ class TestGroupDRO(MethodCase):
         for _ in range(100):
             weights = method.weights(torch.tensor([1.0, 0.0]).double(), torch.tensor([True, True]))
         assert weights.tolist() == pytest.approx([1, 0])
-        assert not weights.requires_grad
+
+    @pytest.mark.parametrize("memory", ["persistent", "batch"])
+    def test_the_loss_has_the_gradient_of_its_equation_with_given_weights(self, any_set, memory):
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, step=2.0, memory=memory)
+        batch = doubled(whole(graphs))
+        losses, known = label_losses(method.classifier(batch), batch, schema.task)
+        members = [batch.environment == environment for environment in (0, 1)]
+        risks = torch.stack([losses[here].sum() / known[here].sum() for here in members])
+        weights = (2.0 * risks.detach()).softmax(0)
+        found = method.loss(batch, Progress())["weighted_risk"]
+        assert found.item() == pytest.approx((weights * risks).sum().item(), abs=1e-6)
+        assert_same_slopes(found, (weights * risks).sum(), method, atol=1e-6)
+
+    def test_an_environment_without_labels_takes_no_part(self):
+        graphs = PackedGraphs.from_data_list(chemical_graphs())
+        graphs.y[graphs.environment == 1] = math.nan
+        method, batch = self.build(CHEMICAL, step=1.0), doubled(whole(graphs))
+        expected = method.risk(method.classifier(batch), batch)
+        assert method.loss(batch, Progress())["weighted_risk"].item() == pytest.approx(expected.item(), abs=1e-9)
 
     @pytest.mark.parametrize("memory", ["persistent", "batch"])
     def test_absent_environment_keeps_its_memory_and_takes_no_part_in_the_loss(self, memory):
@@ -161,11 +248,33 @@ class TestGroupDRO(MethodCase):
 class TestDropEdge(MethodCase):
     name = "dropedge"
     zero = {"drop": 0}
-    still = {"drop": 0}
+
+    def test_everything_dropped_is_erm_on_graphs_without_edges(self, any_set):
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, drop=1.0)
+        bare = [Data(**{**graph.to_dict(), "edge_index": graph.edge_index[:, :0]}) for graph in graphs.to_data_list()]
+        for graph in bare:
+            if graph.edge_attr is not None:
+                graph.edge_attr = graph.edge_attr[:0]
+        edgeless = doubled(whole(PackedGraphs.from_data_list(bare)))
+        expected = method.risk(method.classifier(edgeless), edgeless)
+        batch = doubled(whole(graphs))
+        assert method.loss(batch, Progress())["risk"].item() == pytest.approx(expected.item(), abs=1e-9)
+        assert expected.item() != pytest.approx(method.risk(method.classifier(batch), batch).item(), abs=1e-3)
+
+    def test_dropping_nothing_trains_exactly_as_erm_does(self, any_splits):
+        """Dropout and all: its draws are not the method's."""
+        curves = []
+        for name, changes in (("erm", {}), ("dropedge", {"drop": 0.0})):
+            torch.manual_seed(0)
+            backbone = dataclasses.replace(SMALL, dropout=0.5)
+            method = build_method(name, any_splits.schema, backbone, method_settings(name, changes))
+            run = Trainer(method, any_splits, FRAME, 0)
+            run.fit()
+            curves.append(run.curves)
+        assert curves[0] == curves[1]
 
     def test_both_directions_go_together_at_the_right_rate(self, motif):
-        from outland.graphs import Batches
-
         batch = next(iter(Batches(motif.graphs, motif["train"][:400], 400)))
         method = build_method("dropedge", motif.schema, SMALL, method_settings("dropedge", {"drop": 0.3}))
         kept = method.thinned(batch).edge
@@ -186,7 +295,6 @@ class TestDropEdge(MethodCase):
 class TestMMixup(MethodCase):
     name = "m-mixup"
     zero = {}
-    lowers = 17  # the next step mixes other pairs
 
     def zero_strength(self, method):
         method.share = lambda batch: torch.ones((), dtype=torch.double)
@@ -218,6 +326,26 @@ class TestMMixup(MethodCase):
         expected = loss(logits, share * hot + (1 - share) * hot[order])
         assert method.mixed(batch, share, order).item() == pytest.approx(expected.item(), abs=1e-12)
 
+    def test_a_label_counts_where_both_graphs_know_theirs(self):
+        graphs = PackedGraphs.from_data_list(chemical_graphs())
+        method, batch = self.build(CHEMICAL).eval(), doubled(whole(graphs))
+        share, order = torch.tensor(0.3).double(), torch.tensor([1, 2, 3, 4, 5, 0])
+        h = method.classifier.embed(batch)
+        logits = method.classifier.head(share * h + (1 - share) * h[order], batch)
+        found = []
+        for i, j in enumerate(order.tolist()):
+            for task in range(2):
+                own, other = batch.y[i, task].item(), batch.y[j, task].item()
+                if not (math.isnan(own) or math.isnan(other)):
+                    signs = [torch.nn.functional.softplus(-(2 * y - 1) * logits[i, task]) for y in (own, other)]
+                    found.append((share * signs[0] + (1 - share) * signs[1]).item())
+        assert 0 < len(found) < 12
+        assert method.mixed(batch, share, order).item() == pytest.approx(sum(found) / len(found), abs=1e-12)
+        own_pairs = torch.arange(6)
+        half = torch.tensor(0.5).double()
+        expected = method.risk(method(batch), batch).item()
+        assert method.mixed(batch, half, own_pairs).item() == pytest.approx(expected, abs=1e-12)
+
     def test_shares_follow_the_beta_law(self):
         method, batch = built("m-mixup", alpha=2.0), whole(PackedGraphs.from_data_list(odd_graphs()))
         draws = torch.stack([method.share(batch) for _ in range(4000)])
@@ -228,7 +356,33 @@ class TestMMixup(MethodCase):
 class TestFLAG(MethodCase):
     name = "flag"
     zero = {"size": 0}
-    still = {"size": 0}
+    one_pass = False
+
+    def test_every_ascent_goes_up_the_loss(self, any_set, monkeypatch):
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs, size=1e-3, ascents=4)
+        batch = doubled(whole(graphs))
+        forward, seen = type(method.classifier).forward, []
+
+        def spy(net, batch, mask=None, states=None):
+            seen.append(states.detach())
+            return forward(net, batch, mask, states)
+
+        monkeypatch.setattr(type(method.classifier), "forward", spy)
+        stepper._gradients(stepper.movers[0], batch, Progress())
+        monkeypatch.undo()
+        assert len(seen) == 4
+        risks = []
+        for states, following in zip(seen, [*seen[1:], None], strict=True):
+            point = states.clone().requires_grad_()
+            risk = method.risk(method.classifier(batch, states=point), batch)
+            risks.append(risk.item())
+            (slope,) = torch.autograd.grad(risk, point)
+            clear = slope.abs() > 1e-9  # rounding decides the sign of the others
+            if following is not None:
+                assert clear.float().mean() > 0.5
+                assert torch.allclose((following - states)[clear], 1e-3 * slope.sign()[clear], atol=1e-12)
+        assert risks == sorted(risks)
 
     def test_noise_grows_by_its_size_each_ascent(self, any_set, monkeypatch):
         schema, graphs = any_set

@@ -19,7 +19,7 @@ from outland.methods.parts.risk import label_losses
 from outland.methods.parts.subgraphs import cut, embed_part, forgetful, pool_part, top_edges, touched
 from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.settings import describe
-from tests.cases import SMALL, MethodCase, doubled
+from tests.cases import SMALL, MethodCase, doubled, statistics
 from tests.conftest import REAL, SETS, odd_graphs, undirected, whole
 
 BOTH = pytest.mark.parametrize("name", ["dir", "ciga"])
@@ -377,6 +377,28 @@ class TestDIR(SubgraphCase):
         assert any(g.any() for g in gradients(others, method.scorer))
         assert any(g.any() for g in gradients(terms["variance"], method.scorer))
 
+    def test_the_loss_is_made_of_the_parts_it_says(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema), doubled(whole(graphs))
+        terms = method.loss(batch, Progress(epoch=10))
+        fresh = self.build(schema)
+        parts = fresh.parts(batch)
+        logits = fresh.classifier.head(fresh.embed(batch, parts.rationale, parts), batch)
+        for name, value in statistics(fresh.classifier).items():
+            assert torch.equal(value, method.classifier.get_buffer(name))  # complements leave no trace
+        gates = fresh.environment_head(fresh.embed(batch, parts.complement, parts), batch)
+        risks = intervened_risks(logits, gates, batch, schema.task)
+        weight = fresh.weight(Progress(epoch=10))
+        expected = {
+            "rationale": fresh.risk(logits, batch),
+            "interventions": weight * risks.mean(),
+            "variance": weight * risks.var(),
+            "complement": fresh.risk(gates, batch),
+        }
+        assert list(terms) == list(expected)
+        for name, value in expected.items():
+            assert terms[name].item() == pytest.approx(value.item(), abs=1e-9)
+
     def test_without_strength_scores_learn_from_the_rationale_alone(self, any_set):
         schema, graphs = any_set
         method, batch = self.build(schema, alpha=0), doubled(whole(graphs))
@@ -442,6 +464,21 @@ class TestCIGA(SubgraphCase):
         assert any(g.any() for g in gradients(losses, method.environment_head))
         for part in (method.scorer, method.classifier.encoder):
             assert any(g.any() for g in gradients(losses, part)) == (reach == "all")
+
+    def test_the_hinge_is_the_complements(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, beta=0.7), doubled(whole(graphs))
+        terms = method.loss(batch, Progress())
+        fresh = self.build(schema, beta=0.7)
+        parts = fresh.parts(batch)
+        logits = fresh.classifier.head(fresh.embed(batch, parts.rationale, parts), batch)
+        for name, value in statistics(fresh.classifier).items():
+            assert torch.equal(value, method.classifier.get_buffer(name))
+        others = fresh.environment_head(fresh.embed(batch, parts.complement, parts), batch)
+        (own, known), (theirs, _) = (label_losses(out, batch, schema.task) for out in (logits, others))
+        worse = (theirs > own) & known
+        expected = 0.7 * theirs[worse].mean().item() if worse.any() else 0.0
+        assert terms["hinge"].item() == pytest.approx(expected, abs=1e-9)
 
     def test_version_one_has_no_complement(self, any_set):
         schema, graphs = any_set

@@ -166,7 +166,7 @@ def _methods() -> Any:
     from outland.methods import METHODS, Method, find_method
     from outland.report.costs import method_costs
 
-    table = Table("method", "family", "paper", "environments", "masks", "cost", "presets", caption=_COST)
+    table = Table("method", "family", "paper", "env.", "masks", "cost", "presets", caption=_COST)
     costs = method_costs()
     for name in METHODS:
         method = find_method(name)

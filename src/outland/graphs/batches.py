@@ -163,5 +163,5 @@ class Shapes:
 
 
 def round_up(rows: int) -> int:
-    """The next multiple of 16, on which memory and matrix units are best used; at least 16."""
-    return max(16, -(-rows // 16) * 16)
+    """The next multiple of 16, at which memory and matrix units work best."""
+    return -(-rows // 16) * 16

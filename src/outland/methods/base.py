@@ -113,7 +113,7 @@ class Method(nn.Module):
         super().__init__()
         self.schema, self.backbone = schema, backbone
         self.settings: Any = settings if settings is not None else self.Settings()
-        self.random = torch.Generator()
+        self.random, self.dropout_random = torch.Generator(), torch.Generator()
         if self.needs_environments and schema.environments < 2:
             raise OutlandError(
                 f"{self.name} needs at least two training environments and these graphs have {schema.environments}: "
@@ -155,8 +155,13 @@ class Method(nn.Module):
         return {"total": total, "inference": total - unused, **parts}
 
     def reseed(self, seed: int, device: torch.device) -> None:
-        """Start the random numbers of training afresh, on the device it works on."""
-        self.random = torch.Generator(device).manual_seed(seed + 2**32)  # not the stream of the initial weights
+        """Start the random numbers of training afresh, on the device it works on.
+
+        Initial weights, the method's own draws and dropout have a stream each, so that two methods that differ only in
+        their draws can be compared with the same dropout.
+        """
+        self.random = torch.Generator(device).manual_seed(seed + 2**32)
+        self.dropout_random = torch.Generator(device).manual_seed(seed + 2**33)
         for part in self.modules():
             if isinstance(part, Dropout):
-                part.random = self.random
+                part.random = self.dropout_random

@@ -13,6 +13,7 @@ from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.attention import Branch, TwoWayAttention
 from outland.methods.parts.ranking import permutation
+from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Encoder, Mask
 from outland.nn.norm import norm
 from outland.settings import check_ranges
@@ -66,7 +67,7 @@ class CAL(Method):
     .. math:: \min \hat R(f_c(h_c)) + \lambda_1\,\mathrm{KL}(U \,\|\, f_t(h_t)) + \lambda_2\,\hat R(f_m(h_c + h_t^\pi))
 
     Predictions rest on the causal part. The layers have self-loops, so a node keeps its own state where its edges get
-    no attention. Nothing keeps the causal part small: watch the mean of the stable mask.
+    no attention. Nothing keeps the causal part small; its share of the nodes is watched.
     """
 
     name: ClassVar[str] = "cal"
@@ -86,6 +87,7 @@ class CAL(Method):
         self.causal, self.trivial = Branch(backbone, pool), Branch(backbone, pool)
         self.causal_head = BranchHead(width, backbone, outputs)
         self.trivial_head = BranchHead(width, backbone, outputs)
+        self.stable_share = torch.zeros(())
         self.mixed_head = BranchHead(width if chosen.merge == "add" else 2 * width, backbone, outputs)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
@@ -105,7 +107,12 @@ class CAL(Method):
         """Embeddings of the causal and the trivial part."""
         h = self.encoder(batch)
         trivial, causal = self.attention(h, batch)
+        self.stable_share = mean_over(causal.node.detach(), batch.real_nodes)
         return self.causal(h, causal, batch), self.trivial(h, trivial, batch)
+
+    def watch(self) -> Terms:
+        """How much of the nodes the causal part has."""
+        return {"stable_share": self.stable_share}
 
     def mixed_logits(self, causal: Tensor, trivial: Tensor, batch: GraphBatch) -> Tensor:
         """Logits from both parts; labels follow the causal one."""

@@ -69,6 +69,7 @@ class CIGA(SubgraphMethod):
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
         "v1": lambda: CIGASettings(beta=0.0),
         "v2": CIGASettings,
+        "molecules": lambda: CIGASettings(ratio=0.8),
     }
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "ratio": (0.25, 0.5, 0.8),

@@ -125,10 +125,9 @@ class DisC(Method):
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """What each branch reads; where nodes are not masked both read all of them."""
         stable = self.masker(batch).symmetric(batch)
-        rest = Mask(1 - stable.node, 1 - stable.edge)
+        rest = stable.complement()
         if not self.settings.mask_nodes:
-            every = torch.ones_like(stable.node)
-            stable, rest = Mask(every, stable.edge), Mask(every, rest.edge)
+            stable, rest = Mask.on_edges(stable.edge, batch), Mask.on_edges(rest.edge, batch)
         return {"stable": stable, "environment": rest}
 
 

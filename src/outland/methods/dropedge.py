@@ -52,5 +52,4 @@ class DropEdge(ERM):
         """Weight 0 for the edges left out, 1 for everything else."""
         draw = torch.rand(batch.num_edges, generator=self.random, device=batch.x.device)
         kept = both_directions(draw, batch) >= self.settings.drop
-        dtype = next(self.parameters()).dtype
-        return Mask(torch.ones(batch.num_nodes, dtype=dtype, device=batch.x.device), kept.to(dtype))
+        return Mask.on_edges(kept.to(next(self.parameters()).dtype), batch)

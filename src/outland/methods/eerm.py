@@ -117,8 +117,8 @@ class EERM(ERM):
         """Loss of each label in each edited view `[B, T, K]`, and which labels count `[B, T]`."""
         views = []
         for edge in (~dropped).to(next(self.parameters()).dtype).unbind(1):
-            mask = Mask(edge.new_ones(batch.num_nodes), edge)
-            losses, known = label_losses(self.classifier(batch, mask), batch, self.schema.task)
+            logits = self.classifier(batch, Mask.on_edges(edge, batch))
+            losses, known = label_losses(logits, batch, self.schema.task)
             views.append(losses)
         return torch.stack(views, dim=2), known
 

@@ -115,4 +115,6 @@ class GMixup(ERM):
         made, (nodes, edges) = synthetic.graphs, self.largest
         count = max(1, round(self.settings.ratio * batch.num_graphs))
         index = torch.randint(len(made), (count,), generator=self.random, device=made.device)
+        wanted = (self.settings.ratio * batch.real_graphs.sum()).round().clamp(min=1)
+        index = torch.where(torch.arange(count, device=made.device) < wanted, index, -1)
         return synthetic.padded(index, Shape(count, count * nodes + 1, count * edges))

@@ -73,7 +73,8 @@ class GREA(Method):
 
     Epochs take turns: one for the gate, three for encoder and predictor, which do not see the last term. Whoever
     stands still is in evaluation mode. The encoder reads whole graphs, so what the gate leaves out can still reach a
-    rationale through messages (and a virtual node). Predictions rest on :math:`f(h^r)`.
+    rationale through messages (and a virtual node). Encoder and gate follow the backbone's settings, dropout and
+    residuals included, and all B² pairs go through the head at once. Predictions rest on :math:`f(h^r)`.
     """
 
     name: ClassVar[str] = "grea"
@@ -135,4 +136,4 @@ class GREA(Method):
         gates = self.gate(batch)
         edges = batch.at_source(gates) * batch.at_target(gates)
         stable = Mask(gates, edges).symmetric(batch)
-        return {"stable": stable, "environment": Mask(1 - stable.node, 1 - stable.edge)}
+        return {"stable": stable, "environment": stable.complement()}

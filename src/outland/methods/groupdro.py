@@ -10,8 +10,7 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_means
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.environments import environment_risks
 from outland.nn import BackboneSettings
 from outland.settings import check_ranges
 
@@ -58,10 +57,7 @@ class GroupDRO(ERM):
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The environments' losses, weighted towards the worst."""
-        assert batch.environment is not None
-        logits = self.classifier(batch)
-        losses, known = label_losses(logits, batch, self.schema.task)
-        risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
+        risks, present = environment_risks(self.classifier(batch), batch, self.schema)
         return {"weighted_risk": (self.weights(risks.detach(), present) * risks).sum()}
 
     def weights(self, risks: Tensor, present: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
@@ -122,7 +121,7 @@ class GSAT(Method):
             edge = batch.at_source(alpha) * batch.at_target(alpha)
         else:
             edge = (alpha + batch.reversed(alpha)) / 2 if self.settings.symmetric else alpha
-        return Mask(torch.ones(batch.num_nodes, dtype=alpha.dtype, device=alpha.device), edge)
+        return Mask.on_edges(edge, batch)
 
     def _read(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """The first pass: the vectors that enter the network, and the scores that leave it."""

@@ -11,14 +11,13 @@ from outland.graphs import GraphBatch, Task
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.environments import environment_means
+from outland.methods.parts.penalty import PenaltySettings
 from outland.methods.parts.ranking import ranks
 from outland.methods.parts.risk import label_losses, mean_over
-from outland.methods.parts.schedules import warm_up
-from outland.settings import check_ranges
 
 
 @dataclass(frozen=True)
-class IRMSettings(MethodSettings):
+class IRMSettings(PenaltySettings):
     """Hyper-parameters of IRM.
 
     Args:
@@ -28,13 +27,7 @@ class IRMSettings(MethodSettings):
             gradients of two `halves` of the environment, which is not, and may be negative.
     """
 
-    penalty: float = 1.0
-    warm_up: int = 0
     estimator: Literal["square", "halves"] = "square"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", penalty=(0, None), warm_up=(0, None))
 
 
 class IRM(ERM):
@@ -56,7 +49,7 @@ class IRM(ERM):
         """The mean loss, and how far each environment's is from resting."""
         chosen: IRMSettings = self.settings
         logits = self.classifier(batch)
-        weight = progress.number(lambda now: warm_up(chosen.penalty, now.step, chosen.warm_up))
+        weight = progress.number(chosen.weight)
         return {"risk": self.risk(logits, batch), "penalty": weight * self.penalty(logits, batch)}
 
     def penalty(self, logits: Tensor, batch: GraphBatch) -> Tensor:
@@ -69,7 +62,7 @@ class IRM(ERM):
             slope, present = environment_means(slopes, known, batch.environment, count)
             return mean_over(slope.square(), present)
         place = torch.arange(batch.num_graphs, device=logits.device).double()
-        odd = (ranks(place, batch.environment, count + 2) % 2).bool()[:, None]
+        odd = (ranks(place, batch.environment.clamp(0, count - 1), count) % 2).bool()[:, None]
         first, has_first = environment_means(slopes, known & ~odd, batch.environment, count)
         second, has_second = environment_means(slopes, known & odd, batch.environment, count)
         return mean_over(first * second, has_first & has_second)

@@ -25,6 +25,7 @@ class StableGNNSettings(WeightingSettings):
         dependence: between all coordinates of all clusters by `fourier` features, as AIA's authors rebuilt it; or
             between clusters by `hsic`, as in the paper.
         bandwidth: of HSIC's Gaussian kernel: the `median` distance, or `one`, which says little in many dimensions.
+            With HSIC `scale`, `features`, `frequencies` and `pairs` have no meaning.
     """
 
     clusters: int = 7

@@ -7,14 +7,12 @@ from typing import Any, ClassVar
 from outland.graphs import GraphBatch
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_means, variance_over
-from outland.methods.parts.risk import label_losses
-from outland.methods.parts.schedules import warm_up
-from outland.settings import check_ranges
+from outland.methods.parts.environments import environment_risks, variance_over
+from outland.methods.parts.penalty import PenaltySettings
 
 
 @dataclass(frozen=True)
-class VRExSettings(MethodSettings):
+class VRExSettings(PenaltySettings):
     """Hyper-parameters of VREx.
 
     Args:
@@ -24,12 +22,7 @@ class VRExSettings(MethodSettings):
     """
 
     penalty: float = 10.0
-    warm_up: int = 0
     unbiased: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", penalty=(0, None), warm_up=(0, None))
 
 
 class VREx(ERM):
@@ -48,12 +41,10 @@ class VREx(ERM):
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss, and the variance of the environments' losses."""
-        assert batch.environment is not None
         chosen: VRExSettings = self.settings
         logits = self.classifier(batch)
-        losses, known = label_losses(logits, batch, self.schema.task)
-        risks, present = environment_means(losses, known, batch.environment, self.schema.environments)
-        weight = progress.number(lambda now: warm_up(chosen.penalty, now.step, chosen.warm_up))
+        risks, present = environment_risks(logits, batch, self.schema)
+        weight = progress.number(chosen.weight)
         return {
             "risk": self.risk(logits, batch),
             "variance": weight * variance_over(risks, present, chosen.unbiased),

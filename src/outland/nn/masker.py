@@ -27,6 +27,15 @@ class Mask:
         r"""Shelter what this mask keeps and leave the rest to `other`: :math:`(1-M)\odot M' + M`."""
         return Mask((1 - self.node) * other.node + self.node, (1 - self.edge) * other.edge + self.edge)
 
+    def complement(self) -> "Mask":
+        """What this mask leaves out."""
+        return Mask(1 - self.node, 1 - self.edge)
+
+    @classmethod
+    def on_edges(cls, edge: Tensor, batch: GraphBatch) -> "Mask":
+        """These weights on the edges, and every node whole."""
+        return cls(edge.new_ones(batch.num_nodes), edge)
+
     @classmethod
     def full(cls, batch: GraphBatch, value: float = 1.0, dtype: torch.dtype = torch.float32) -> "Mask":
         """The same weight everywhere."""

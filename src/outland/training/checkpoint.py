@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from outland.methods import Method
 from outland.progress import console
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
@@ -52,17 +53,22 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def random_state(device: torch.device, method_random: torch.Generator) -> dict[str, Tensor]:
-    """The state of every random stream a run draws from."""
-    state = {"torch": torch.get_rng_state(), "method": method_random.get_state()}
+def random_state(device: torch.device, method: Method) -> dict[str, Tensor]:
+    """The state of every random stream a run may draw from."""
+    state = {
+        "torch": torch.get_rng_state(),
+        "method": method.random.get_state(),
+        "dropout": method.dropout_random.get_state(),
+    }
     if device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
     return state
 
 
-def restore_random_state(state: dict[str, Tensor], device: torch.device, method_random: torch.Generator) -> None:
+def restore_random_state(state: dict[str, Tensor], device: torch.device, method: Method) -> None:
     """The inverse of `random_state`."""
     torch.set_rng_state(state["torch"])
-    method_random.set_state(state["method"])
+    method.random.set_state(state["method"])
+    method.dropout_random.set_state(state["dropout"])
     if device.type == "cuda":
         torch.cuda.set_rng_state(state["cuda"], device)

@@ -1,5 +1,7 @@
 """Carries out a method's phases: gradients for those who move, nothing for those who stand still."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -40,19 +42,27 @@ class Stepper:
     def _mover(self, phase: Phase) -> Mover:
         parameters = phase.parameters()
         decay = self.settings.weight_decay if phase.weight_decay is None else phase.weight_decay
-        return Mover(phase, parameters, torch.optim.Adam(parameters, phase.lr, weight_decay=decay, fused=True))
+        on_gpu = parameters[
+            0
+        ].is_cuda  # there a step may be recorded: the rate is a tensor, so that it can still change
+        rate = torch.tensor(phase.lr, device=parameters[0].device) if on_gpu else phase.lr
+        adam = torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
+        return Mover(phase, parameters, adam)
 
     def start_epoch(self, epoch: int) -> None:
         """Set the learning rates of an epoch."""
         for mover in self.movers:
-            factor = self.settings.lr_factor(epoch, mover.phase.schedule)
+            rate = mover.phase.lr * self.settings.lr_factor(epoch, mover.phase.schedule)
             for group in mover.optimiser.param_groups:
-                group["lr"] = mover.phase.lr * factor
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
 
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
         """One training step; the loss terms, as `phase.term`, and what is watched stay on the device."""
         log: dict[str, Tensor] = {}
-        active = [mover for mover in self.movers if mover.phase.when(progress)]
+        active = [mover for mover in self.movers if progress.whether(mover.phase.when)]
         for mover in active:
             terms = self._gradients(mover, batch, progress)
             log |= {f"{mover.phase.name}.{name}": term.detach() for name, term in terms.items()}
@@ -77,6 +87,23 @@ class Stepper:
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
             parameter.grad = gradient
         return terms
+
+    @contextmanager
+    def rehearsal(self, *more: Tensor) -> Iterator[None]:
+        """Whatever steps are taken here are undone, in place: weights, statistics, optimisers, draws, and `more`."""
+        model = [*self.method.parameters(), *self.method.buffers(), *more]
+        before = [tensor.detach().clone() for tensor in model]
+        moments = {name: tensor.clone() for name, tensor in self.state().items()}
+        streams = (self.method.random, self.method.dropout_random)
+        draws = [stream.get_state() for stream in streams]
+        yield
+        with torch.no_grad():
+            for tensor, value in zip(model, before, strict=True):
+                tensor.copy_(value)
+            for name, tensor in self.state().items():
+                tensor.copy_(moments[name]) if name in moments else tensor.zero_()
+        for stream, state in zip(streams, draws, strict=True):
+            stream.set_state(state)
 
     def state(self) -> dict[str, Tensor]:
         """The optimisers' tensors by name."""

@@ -91,7 +91,7 @@ class Trainer:
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
         self.method.reseed(self.seed, self.device)
         if snapshot.values["device"] == self.device.type:
-            restore_random_state(snapshot.group("random"), self.device, self.method.random)
+            restore_random_state(snapshot.group("random"), self.device, self.method)
         else:
             done = len(self.curves)
             console().print(
@@ -169,7 +169,7 @@ class Trainer:
             "model": self.method.state_dict(),
             "optimiser": self.stepper.state(),
             "best": self.best,
-            "random": random_state(self.device, self.method.random),
+            "random": random_state(self.device, self.method),
         }
         tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
         return Snapshot(tensors, {"curves": self.curves, "seconds": self.seconds, "device": self.device.type})

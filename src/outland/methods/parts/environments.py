@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from outland.methods.parts.risk import mean_over
+from outland.graphs import GraphBatch, Schema
+from outland.methods.parts.risk import label_losses, mean_over
 
 
 def environment_means(values: Tensor, known: Tensor, environment: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -19,6 +20,13 @@ def environment_means(values: Tensor, known: Tensor, environment: Tensor, count:
     total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1))
     number = values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype))
     return total / number.clamp(min=1), number > 0
+
+
+def environment_risks(logits: Tensor, batch: GraphBatch, schema: Schema) -> tuple[Tensor, Tensor]:
+    """Mean loss in each environment `[S]`, 0 where the batch has none of its labels; and which it has `[S]`."""
+    assert batch.environment is not None
+    losses, known = label_losses(logits, batch, schema.task)
+    return environment_means(losses, known, batch.environment, schema.environments)
 
 
 def variance_over(values: Tensor, present: Tensor, unbiased: bool) -> Tensor:

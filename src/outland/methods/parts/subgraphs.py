@@ -154,5 +154,6 @@ class SubgraphMethod(Method):
         """How far each edge belongs to the rationale, σ(s), before the cut; a node as far as the best of its edges."""
         scores, _ = self.scorer(batch)
         stable = torch.where(batch.real_edges, scores.squeeze(1).sigmoid(), 0)
+        stable = (stable + batch.reversed(stable)) / 2  # the same to the last bit
         environment = torch.where(batch.real_edges, 1 - stable, 0)
         return {"stable": by_edges(stable, batch), "environment": by_edges(environment, batch)}
