@@ -38,7 +38,7 @@ def outland(cache, tmp_path, monkeypatch, capsys):
 def test_train_writes_a_record_and_names_it(outland, tmp_path):
     done = outland("train", "motif", "--shift", "base", "--method", "aia", "--set", "method.gamma=0.5", *TINY)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no bars without a terminal
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["aia", "aia"]  # no bars without a terminal
     (record,) = tmp_path.glob("runs/*/record.json")
     assert str(record.relative_to(tmp_path)) in done.stdout
     assert "ood_val+burn_in *" in done.stdout
@@ -88,10 +88,33 @@ def test_lists(outland, what, words):
     assert all(word in done.stdout for word in words)
 
 
+def test_settings_of_one_method_and_of_one_group(outland):
+    done = outland("list", "settings", "gsat:mnist")
+    assert "method.interval" in done.stdout
+    assert "train.epochs" not in done.stdout
+    shown = outland("list", "settings", "train").stdout
+    assert "train.select" in shown
+    assert "ood_val" in shown
+    assert outland("list", "settings", "gast").returncode == 2
+    assert "outland list settings aia" in outland("list", "methods", "aia").stderr
+
+
+def test_going_on_and_starting_over_are_two_wishes(outland):
+    done = outland("train", "motif", "--resume", "--force")
+    assert done.returncode == 2
+    assert "choose one" in done.stderr
+
+
+def test_a_log_gets_a_line_now_and_then(outland):
+    done = outland("train", "motif", "--method", "erm", *TINY)
+    assert "erm: epoch 0: val" in done.stderr
+
+
 def test_methods_are_listed_with_needs_masks_and_cost(outland):
     cells = [[cell.strip() for cell in line.split("│")] for line in outland("list", "methods").stdout.splitlines()]
-    rows = {row[1]: row for row in cells if len(row) > 7 and row[1]}
+    rows = {row[1]: row for row in cells if len(row) > 7 and row[2]}
     assert len(rows) == 18
+    assert any(row[1] == "gsat:spurious-motif" for row in cells if len(row) > 7)
     assert [rows[name][4] for name in ("erm", "irm", "groupdro", "vrex", "dir")] == [
         "",
         "needed",
@@ -211,12 +234,22 @@ def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_
     assert plain["spec"]["settings"]["strength"] == 1
     assert "risk.penalty" in plain["curves"][0]["loss"]
     assert outland(*words, "--resume").returncode == 0
+    absolute = [str(tmp_path / word) if word.startswith("yours.py") else word for word in words]
+    assert "already finished" in outland(*absolute).stderr
+    (tmp_path / "yours.py").write_text(guide_example().replace("h.square()", "h.abs()"))
+    assert outland(*words, "--resume").returncode == 0
+    assert len(list(tmp_path.glob("runs/*-Yours-*/record.json"))) == 2  # another method, another run
 
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
         ("none.py:Yours", "there is no file none.py"),
+        ("yours.py", "--method yours.py:CLASS"),
+        ("nameless.py:Yours", "must have a name"),
+        ("silent.py:Yours", "must have a forward(batch)"),
+        ("aimless.py:Yours", "must have a loss(batch, progress), or phases()"),
+        ("plain.py:Yours", "a loss must give its terms by name"),
         ("yours.py:Your", "Did you mean"),
         ("broken.py:Yours", "broken.py cannot be imported: NameError"),
     ],
@@ -224,6 +257,12 @@ def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_
 def test_mistakes_with_a_file(outland, tmp_path, name, sentence):
     (tmp_path / "yours.py").write_text(guide_example())
     (tmp_path / "broken.py").write_text("x = y")
-    done = outland("train", "motif", "--method", name)
+    (tmp_path / "nameless.py").write_text(guide_example().replace("    name: Cl", "    label: Cl"))
+    (tmp_path / "silent.py").write_text(guide_example().replace("def forward", "def backward"))
+    (tmp_path / "aimless.py").write_text(guide_example().replace("def loss", "def price"))
+    (tmp_path / "plain.py").write_text(
+        guide_example().replace("return {", "return sum({").replace("        }", "        }.values())")
+    )
+    done = outland("train", "motif", "--method", name, *TINY)
     assert done.returncode == 2
     assert sentence in done.stderr

@@ -88,8 +88,14 @@ def describe(settings: Any) -> list[tuple[str, str, str]]:
                 meanings |= dict.fromkeys(names, entry.group(2))
             elif names and line.startswith(" " * 12):
                 meanings |= dict.fromkeys(names, f"{meanings[names[-1]]} {line.strip()}")
-    fields = dataclasses.fields(settings)
-    return [(f.name, str(getattr(settings, f.name)), meanings.get(f.name, "")) for f in fields]
+    hints = get_type_hints(type(settings))
+    rows = []
+    for field in dataclasses.fields(settings):
+        meaning, words = meanings.get(field.name, ""), get_args(hints[field.name])
+        if get_origin(hints[field.name]) is Literal and not all(f"`{word}`" in meaning for word in words):
+            meaning += f" One of {', '.join(words)}."
+        rows.append((field.name, str(getattr(settings, field.name)), meaning))
+    return rows
 
 
 def parse_assignments(assignments: Iterable[str], groups: Iterable[str]) -> dict[str, dict[str, str]]:

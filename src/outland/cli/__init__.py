@@ -93,6 +93,8 @@ def train(
     from outland.training.spec import RunSpec
     from outland.training.watch import watcher
 
+    if resume and force:
+        raise OutlandError("--resume goes on with an earlier run and --force throws it away: choose one")
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
@@ -135,75 +137,26 @@ def _show_record(record: Any, folder: Path) -> None:
 
 
 @app.command("list")
-def list_(what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones|settings")]) -> None:
-    """List what there is."""
+def list_(
+    what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones|settings")],
+    of: Annotated[
+        str | None, typer.Argument(metavar="[GROUP|METHOD]", help="Of the settings, those of one group or method.")
+    ] = None,
+) -> None:
+    """List what there is: datasets, methods, backbones, or settings, of which METHOD or METHOD:PRESET shows its own."""
     from rich.console import Console
 
-    lists = {"datasets": _datasets, "methods": _methods, "backbones": _backbones, "settings": _settings}
-    if what not in lists:
-        raise unknown("list", what, lists)
-    Console().print(lists[what]())
+    from outland.cli import lists
 
-
-def _datasets() -> Any:
-    from rich.table import Table
-
-    from outland.datasets import DATASETS, find_dataset
-
-    table = Table("dataset", "shifts", "kinds", "what it is")
-    for name in DATASETS:
-        dataset = find_dataset(name)
-        table.add_row(name, ", ".join(dataset.domains), ", ".join(dataset.kinds), dataset.summary)
-    return table
-
-
-_COST = "cost: time of an epoch with its evaluation on 3,000 Motif graphs, measured on a CPU, relative to ERM"
-
-
-def _methods() -> Any:
-    from rich.table import Table
-
-    from outland.methods import METHODS, Method, find_method
-    from outland.report.costs import method_costs
-
-    table = Table("method", "family", "paper", "env.", "masks", "cost", "presets", caption=_COST)
-    costs = method_costs()
-    for name in METHODS:
-        method = find_method(name)
-        needs = "needed" if method.needs_environments else ""
-        masks = "yes" if method.masks is not Method.masks else ""
-        cost = f"{costs[name]:.1f}" if name in costs else ""
-        table.add_row(name, method.family, method.citation, needs, masks, cost, ", ".join(method.presets))
-    return table
-
-
-def _backbones() -> Any:
-    from rich.table import Table
-
-    from outland.nn import CONVS
-
-    table = Table("backbone", "what it is")
-    for name, conv in CONVS.items():
-        table.add_row(name, (conv.__doc__ or "").partition("\n")[0])
-    return table
-
-
-def _settings() -> Any:
-    from rich.table import Table
-
-    from outland.methods import METHODS, find_method
-    from outland.nn import BackboneSettings
-    from outland.settings import describe
-    from outland.training import DataSettings, TrainSettings
-
-    groups: dict[str, Any] = {"data": DataSettings(), "backbone": BackboneSettings(), "train": TrainSettings()}
-    groups |= {f"method ({name})": find_method(name).Settings() for name in METHODS}
-    table = Table("setting", "default", "meaning", title="For --set GROUP.NAME=VALUE; a dataset may start from others")
-    for group, settings in groups.items():
-        table.add_section()
-        for name, value, meaning in describe(settings):
-            table.add_row(f"{group}.{name}" if "(" not in group else f"method.{name} ({group[8:]}", value, meaning)
-    return table
+    tables = {"datasets": lists.datasets, "methods": lists.methods, "backbones": lists.backbones}
+    if what == "settings":
+        Console().print(lists.settings(of))
+    elif what not in tables:
+        raise unknown("list", what, [*tables, "settings"])
+    elif of is not None:
+        raise OutlandError(f"only settings can be asked for by name: outland list settings {of}")
+    else:
+        Console().print(tables[what]())
 
 
 def main() -> None:
@@ -224,7 +177,8 @@ def _valid_words(problem: Any) -> str:
     """The options or commands that a mistyped one could have been."""
     command: Any = getattr(getattr(problem, "ctx", None), "command", None)
     if hasattr(problem, "option_name"):
-        return " Valid options: " + ", ".join(name for p in command.params for name in p.opts if name[0] == "-")
+        options = [name for p in command.params for name in p.opts if name[0] == "-"]
+        return f". Valid options: {', '.join([*options, '--help'])}"
     if hasattr(command, "commands"):
         return f" Valid commands: {', '.join(command.commands)}"
     return ""

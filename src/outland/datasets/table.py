@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import tee
@@ -101,9 +102,11 @@ class SmilesTable(Dataset):
         parts = _parts(graphs, domain, seed, settings, found.source)
         for part in ("train", "val", "test"):
             if not len(parts.get(part, ())):
+                reasons = Counter(refusal[-1] for refusal in found.source["quarantine"])
+                aside = "".join(f"; set aside: {number} rows ({why})" for why, number in reasons.most_common(2))
                 raise OutlandError(
                     f"the split by {domain} leaves none of {len(graphs)} rows for '{part}': "
-                    "too few rows, or too many of one kind; try --shift random"
+                    f"too few rows, or too many of one kind; try --shift random{aside}"
                 )
         train = parts["train"]
         environment = None if graphs.environment is None else _training_first(graphs.environment, train)

@@ -163,5 +163,9 @@ class Shapes:
 
 
 def round_up(rows: int) -> int:
-    """The next multiple of 16, at which memory and matrix units work best."""
+    """The next multiple of 16, at which memory and matrix units work best.
+
+    >>> [round_up(rows) for rows in (0, 1, 16, 17)]
+    [0, 16, 16, 32]
+    """
     return -(-rows // 16) * 16

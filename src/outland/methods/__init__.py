@@ -40,6 +40,12 @@ def is_file(name: str) -> bool:
     return ".py:" in name
 
 
+def place_of(name: str) -> str:
+    """A method named by its file, with the whole path."""
+    path, _, attribute = name.rpartition(":")
+    return f"{Path(path).resolve()}:{attribute}"
+
+
 def split_name(name: str) -> tuple[str, str]:
     """`method:preset` as two words; a method in a file of its own has no presets."""
     if is_file(name):
@@ -67,6 +73,13 @@ def _from_file(name: str) -> type[Method]:
             n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
         ]
         raise unknown(f"method in {path}", attribute, classes)
+    for word in ("name", "family", "citation"):
+        if not isinstance(getattr(found, word, None), str):
+            raise OutlandError(f'{attribute} in {path} must have a {word}: write {word}: ClassVar[str] = "..." in it')
+    if found.forward is Method.forward:
+        raise OutlandError(f"{attribute} in {path} must have a forward(batch) that gives logits")
+    if found.phases is Method.phases and found.loss is Method.loss:
+        raise OutlandError(f"{attribute} in {path} must have a loss(batch, progress), or phases()")
     return found
 
 
@@ -75,6 +88,8 @@ def find_method(name: str) -> type[Method]:
     if is_file(name):
         return _from_file(name)
     plain = name.partition(":")[0]
+    if plain.endswith(".py"):
+        raise OutlandError(f"say which class of {plain} it is: --method {plain}:CLASS")
     if plain not in METHODS:
         raise unknown("method", plain, METHODS)
     module, _, attribute = METHODS[plain].partition(":")
@@ -113,5 +128,6 @@ __all__ = [
     "find_method",
     "is_file",
     "method_settings",
+    "place_of",
     "split_name",
 ]

@@ -27,13 +27,15 @@ class AIASettings(MethodSettings):
         lambda_s: share of nodes and edges that the stable mask should keep.
         lambda_a_node, lambda_a_edge: share that the adversarial mask should keep.
         stable_weight, adversarial_weight: of the two regularisers; the paper has 1.
-        distance: :math:`\|h(\tilde g) - h(g)\|^2`, `squared` or its `mean` over the d coordinates.
-        indicator: second term of the regulariser (see `ratio_penalty`).
+        distance: between the embeddings of a graph and of its augmented form, `squared`, or its `mean` over the d
+            coordinates.
+        indicator: second term of the regulariser: `hard`, as printed, which is a constant; `soft`, which has a gradient
+            and asks that as large a share of the entries lies above one half; or `none`.
         front_layers: layers that read the unmasked graph before the masks act; 0 masks A and X themselves.
         masker_layers: depth of augmenter and generator.
         mask_head: their node and edge heads, `linear` or the paper's `mlp`.
-        update: see `Method`; the paper takes both gradients at the same parameters and moves θ₁ first, the
-            public code moves θ and θ₂, then θ₁ against what they have become.
+        update: `simultaneous`, as in the paper: both gradients are taken at the same parameters; or `sequential`, as in
+            the public code, which moves θ and θ₂, then θ₁ against what they have become.
         adversary: `learned`; `none`, whose mask keeps everything; `random`, which drops `drop` of it (RDIA).
         stable: learn the stable mask; without it everything is left to the adversary.
         drop: share of nodes and edges that the random adversary drops.

@@ -2,11 +2,12 @@
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, unknown
 
 COLOURS = "YlGn"
 
@@ -21,6 +22,14 @@ def pyplot() -> Any:
     import matplotlib.pyplot as plt
 
     return plt
+
+
+def save_figure(figure: Any, path: Path, dpi: int) -> None:
+    """Write a picture in the format its name asks for."""
+    valid = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in valid:
+        raise unknown("picture format", path.suffix or path.name, [f".{name}" for name in valid])
+    figure.savefig(path, dpi=dpi)
 
 
 def places(graph: Any) -> Mapping[int, Any]:

@@ -7,7 +7,7 @@ import torch
 
 from outland.datasets import DataFolder, Dataset
 from outland.graphs import Splits
-from outland.report.drawing import draw_graph, draw_molecule, pyplot
+from outland.report.drawing import draw_graph, draw_molecule, pyplot, save_figure
 
 _EACH = 4
 _MOST_ENVIRONMENTS = 10
@@ -37,7 +37,7 @@ def draw_gallery(dataset: Dataset, splits: Splits, path: Path, data: Path | None
     name = f"{source.get('dataset', '')}, split by {source.get('domain', '')}, {kind}"
     extra = f" ({splits.source['superpixels']} superpixels)" if "superpixels" in splits.source else ""
     figure.suptitle(f"{name} shift{extra}")
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, 100)
     plt.close(figure)
 
 

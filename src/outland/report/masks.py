@@ -6,7 +6,7 @@ import torch
 
 from outland.graphs import Batches, Splits
 from outland.methods import Method
-from outland.report.drawing import COLOURS, draw_weighted, pyplot
+from outland.report.drawing import COLOURS, draw_weighted, pyplot, save_figure
 
 
 def draw_masks(method: Method, splits: Splits, index: torch.Tensor, path: Path) -> None:
@@ -43,5 +43,5 @@ def draw_masks(method: Method, splits: Splits, index: torch.Tensor, path: Path) 
                 axis.set_ylabel(f"label {int(graph.y)}, predicted {predicted[row]}")
     scale = plt.cm.ScalarMappable(cmap=COLOURS, norm=plt.Normalize(0, 1))
     figure.colorbar(scale, ax=axes, label="mask", shrink=0.5)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path, 110)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""Predictions of a model on a part of the data, and their scores."""
+"""Predictions of a model on the parts of the data, and their scores."""
 
 import torch
 from torch import Tensor
@@ -6,6 +6,7 @@ from torch import Tensor
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
 from outland.training.metrics import Scores, score
+from outland.training.replay import Body, Recorder
 
 
 @torch.inference_mode()
@@ -17,10 +18,57 @@ def predict(method: Method, graphs: PackedGraphs, index: Tensor, batch_size: int
 
 def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Scores]:
     """Scores on every part but the training one."""
-    scores = {}
-    for part, index in splits.parts.items():
-        if part != "train" and len(index):
-            logits = predict(method, splits.graphs, index, batch_size)
-            y = splits.graphs.y[index.to(splits.graphs.device)]
-            scores[part] = score(logits, y, splits.schema.task)
-    return scores
+    evaluation = Evaluation(method, splits, batch_size)
+    evaluation.run()
+    return evaluation.scores()
+
+
+class Evaluation:
+    """Scores a model on every part but the training one, again and again: the batches are always the same.
+
+    All parts are predicted as one program, which can be recorded, and their logits are read at once.
+
+    Args:
+        method: the model, whose weights may change in between.
+        splits: the data.
+        batch_size: graphs a batch.
+        recorder: of this run; without one the program is carried out anew each time.
+    """
+
+    def __init__(self, method: Method, splits: Splits, batch_size: int, recorder: Recorder | None = None) -> None:
+        self.method, self.splits, self.recorder = method, splits, recorder
+        self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
+        index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
+        self._batches = Batches(splits.graphs, index, batch_size)
+        plan = self._batches.plan(0)
+        self._pieces = list(zip(plan.index.to(splits.graphs.device), plan.graphs, plan.nodes, plan.edges, strict=True))
+        labels = splits.graphs.y[index.to(splits.graphs.device)].cpu()
+        self.labels = labels.split([len(part) for part in self.parts.values()])
+        self.logits = torch.zeros(len(index), splits.schema.task.outputs, device=splits.graphs.device)
+        self._program: Body | None = None
+
+    @torch.no_grad()
+    def _predict(self) -> None:
+        done = 0
+        for place, graphs, nodes, edges in self._pieces:
+            batch = self._batches.gatherer.exact(place[:graphs], nodes, edges)
+            self.logits[done : done + graphs].copy_(self.method(batch))
+            done += graphs
+
+    def run(self) -> None:
+        """Predict all parts, without waiting for it."""
+        self.method.eval()
+        if self._program is None:
+            self._predict()
+            self._program = self._predict if self.recorder is None else self.recorder.record(self._predict)
+        else:
+            self._program()
+
+    def scores(self) -> dict[str, Scores]:
+        """Scores of what was predicted last, once it is there."""
+        logits = self.logits.cpu().split([len(labels) for labels in self.labels])
+        task = self.splits.schema.task
+        return {
+            part: score(found, labels, task)
+            for part, found, labels in zip(self.parts, logits, self.labels, strict=True)
+        }

@@ -5,7 +5,8 @@ holds every kernel it launched; replaying that costs the host next to nothing, w
 one by one takes longer than running them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -16,31 +17,45 @@ Body = Callable[[], None]
 
 
 class Recorder:
-    """Records the programs of one run, on a stream and in a memory pool of its own.
+    """Records the programs of one run, in a queue and a memory pool of its own.
 
     Args:
         device: where the programs work. Off a GPU a program is simply called again.
-        streams: the run's random streams, which a recorded program goes on drawing from.
+
+    Attributes:
+        streams: the run's random numbers, which a recorded program goes on drawing from.
+        refused: why a program could not be recorded, if one could not.
     """
 
-    def __init__(self, device: torch.device, *streams: torch.Generator) -> None:
-        self.device, self.streams = device, streams
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.streams: tuple[torch.Generator, ...] = ()
         self.refused: str | None = None
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._pool: object = None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """What is launched here goes to the run's own queue, after what was launched before."""
+        if self._queue is None:
+            yield
+            return
+        self._queue.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._queue):
+            yield
 
     def record(self, body: Body) -> Body:
         """Something that does what `body` does. It must have been called before, so that all it creates once is there.
 
         A body that cannot be recorded comes back as it is, and `refused` says why.
         """
-        if self.stream is None or self.refused is not None:
+        if self._queue is None or self.refused is not None:
             return body
         graph = torch.cuda.CUDAGraph()
         for stream in self.streams:
             graph.register_generator_state(stream)
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self.stream):  # type: ignore[arg-type]
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._queue):  # type: ignore[arg-type]
                 body()
         except RuntimeError as problem:
             self.refused = str(problem).strip().partition("\n")[0]
@@ -76,7 +91,7 @@ class Questions:
         """What a schedule says, in a tensor that follows it."""
         if self._place == len(self._numbers):
             value = float(schedule(self._now))
-            self._numbers.append((schedule, torch.tensor(value, dtype=torch.double, device=self._device)))
+            self._numbers.append((schedule, torch.tensor(value, device=self._device)))
             self._set.append(value)
         self._place += 1
         return self._numbers[self._place - 1][1]

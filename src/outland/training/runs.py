@@ -50,7 +50,7 @@ def run(
         data: folder of raw files.
         watcher: what a person sees.
     """
-    folder = RunFolder(Path(out), spec)
+    folder = RunFolder(out, spec)
     with folder.claimed(resume, force):
         if folder.record_path.exists():
             return RunRecord.read(folder.record_path)
@@ -59,8 +59,9 @@ def run(
         trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, watcher)
         if resume:
             done = trainer.resume()
-            word = f"Going on at epoch {done} of {spec.train.epochs}" if done else "No checkpoint yet: starting anew"
-            console().print(f"{word}, in {folder.path}", soft_wrap=True)
+            if done:
+                words = f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}"
+                console().print(words, soft_wrap=True)
         trainer.fit()
         record = _record(spec, trainer, where)
         folder.finish(method, record)
@@ -95,8 +96,8 @@ def find_device(name: str) -> torch.device:
 class RunFolder:
     """The folder of one run: spec, checkpoints while it trains, model and record once it is done."""
 
-    def __init__(self, out: Path, spec: RunSpec) -> None:
-        self.path = out / spec.slug
+    def __init__(self, out: Path | str, spec: RunSpec) -> None:
+        self.path = Path(out) / spec.slug
         self.spec = spec
         self.record_path = self.path / "record.json"
         self.checkpoints = Checkpoints(self.path / "checkpoints")

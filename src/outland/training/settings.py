@@ -39,7 +39,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         check_ranges(self, "train", epochs=(1, None), batch_size=(1, None), eval_batch_size=(1, None))
-        check_ranges(self, "train", weight_decay=(0, None), burn_in=(0, 1), checkpoint_every=(1, None))
+        check_ranges(self, "train", weight_decay=(0, None), burn_in=(0, 0.99), checkpoint_every=(1, None))
 
     def lr_factor(self, epoch: int, schedule: Schedule | None = None) -> float:
         """What learning rates are multiplied by in an epoch, counted from 0; a phase may have its own schedule."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
-from outland.files import canonical_json, digest
-from outland.methods import MethodSettings, is_file, method_settings, split_name
+from outland.files import canonical_json, checksum, digest
+from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
 from outland.nn import BackboneSettings
 from outland.settings import change, check_ranges, parse_assignments
 from outland.training.settings import TrainSettings
@@ -41,6 +41,7 @@ class RunSpec:
         method: its name; `settings` are its hyper-parameters.
         table: the user's own table, where that is the data.
         preset: the named settings that `settings` started from, for the reader.
+        code: checksum of the method's file, where it is in a file of its own.
         seed: of initial weights, batch order, dropout and the method's own draws.
     """
 
@@ -55,6 +56,7 @@ class RunSpec:
     seed: int
     table: TableSettings | None = None
     preset: str = ""
+    code: str = ""
 
     def __post_init__(self) -> None:
         check_ranges(self, "run", seed=(0, None))
@@ -89,7 +91,7 @@ class RunSpec:
             dataset=dataset,
             shift=shift,
             kind=kind,
-            method=split_name(method)[0],
+            method=place_of(method) if is_file(method) else split_name(method)[0],
             settings=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
             train=change(TrainSettings(), values["train"], "train"),
@@ -97,6 +99,7 @@ class RunSpec:
             seed=seed,
             table=table,
             preset=split_name(method)[1],
+            code=checksum(Path(method.rpartition(":")[0])) if is_file(method) else "",
         )
 
     @classmethod
@@ -104,7 +107,7 @@ class RunSpec:
         """The inverse of `to_json`."""
         table = plain["table"]
         return cls(
-            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset")},
+            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset", "code")},
             settings=method_settings(plain["method"], plain["settings"]),
             backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
             train=change(TrainSettings(), plain["train"], "train"),
@@ -123,9 +126,13 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """Hash of everything above; of a table its content counts, not its place."""
+        """Hash of everything above; of a table and of a method's file the content counts, not the place."""
         plain = self.to_json()
         plain.pop("preset")
+        if is_file(self.method):
+            plain["method"] = self.method.rpartition(":")[2]
+        else:
+            plain.pop("code")
         if self.table is not None:
             plain["table"] = {name: value for name, value in plain["table"].items() if name not in ("file", "strict")}
         return digest(canonical_json(plain))[:12]

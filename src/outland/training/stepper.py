@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
 from outland.training.settings import TrainSettings
@@ -82,6 +83,10 @@ class Stepper:
         for parameter in mover.parameters:
             parameter.requires_grad_(True)
         terms = mover.phase.loss(batch, progress)
+        if not isinstance(terms, dict):
+            raise OutlandError(
+                f"a loss must give its terms by name, as in {{'risk': ...}}, not a {type(terms).__name__}"
+            )
         total = torch.stack(list(terms.values())).sum()
         gradients = torch.autograd.grad(total, mover.parameters, allow_unused=True)
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):

@@ -10,22 +10,17 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
-from outland.methods import Method, Progress
+from outland.methods import Method
 from outland.progress import console
 from outland.snapshots import Snapshot
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
-from outland.training.evaluate import evaluate
+from outland.training.evaluate import Evaluation
+from outland.training.replay import Recorder
 from outland.training.selection import choosing_rule
 from outland.training.settings import TrainSettings
 from outland.training.stepper import WATCHED, Stepper
+from outland.training.steps import EagerSteps, ReplayedSteps, Row, Steps
 from outland.training.watch import Watcher
-
-
-def _on_host(log: list[dict[str, Tensor]]) -> Iterator[tuple[list[str], list[float]]]:
-    """Names and values of the loss terms of each step, read from the device at once."""
-    values = iter(torch.stack([term.double() for terms in log for term in terms.values()]).tolist())
-    for terms in log:
-        yield list(terms), [next(values) for _ in terms]
 
 
 class Diverged(OutlandError):
@@ -44,6 +39,7 @@ class Trainer:
         seed: of batch order, dropout and the method's own draws.
         checkpoints: where snapshots go; None keeps none.
         watcher: what a person sees.
+        replay: record steps and replay them (see `ReplayedSteps`); by default on a GPU.
     """
 
     def __init__(
@@ -54,6 +50,7 @@ class Trainer:
         seed: int = 0,
         checkpoints: Checkpoints | None = None,
         watcher: Watcher | None = None,
+        replay: bool | None = None,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
         self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
@@ -76,6 +73,8 @@ class Trainer:
         self.seed = seed
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
+        self.recorder = Recorder(self.device)
+        self.replay = self.device.type == "cuda" if replay is None else replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}
@@ -104,14 +103,21 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the last epoch and leave the method with the selected weights."""
+        with self.recorder.current():
+            for _ in self.steps():
+                pass
+
+    def steps(self) -> Iterator[None]:
+        """What `fit` does, with a pause after each step; nobody waits for the device before the epoch's last."""
         settings, done = self.settings, len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
             self.method.reseed(self.seed, self.device)
+        steps, evaluation = self._ready()
         self.watcher.start(self.method.name, settings.epochs, len(self.batches), done)
         try:
             for epoch in range(done, settings.epochs):
-                self._epoch(epoch)
+                yield from self._epoch(epoch, steps, evaluation)
                 if self.checkpoints is not None and (epoch + 1) % settings.checkpoint_every == 0:
                     self.checkpoints.save(epoch + 1, self._snapshot())
         finally:
@@ -120,31 +126,42 @@ class Trainer:
         self.method.load_state_dict(self.best)
         self.method.eval()
 
-    def _epoch(self, epoch: int) -> None:
+    def _ready(self) -> tuple[Steps, Evaluation]:
+        """How steps are taken and parts are scored."""
+        settings, batches = self.settings, self.batches
+        if not self.replay:
+            return EagerSteps(self.stepper, batches), Evaluation(self.method, self.splits, settings.eval_batch_size)
+        self.recorder.streams = (self.method.random, self.method.dropout_random)
+        evaluation = Evaluation(self.method, self.splits, settings.eval_batch_size, self.recorder)
+        return ReplayedSteps(self.stepper, batches, self.recorder), evaluation
+
+    def _epoch(self, epoch: int, steps: Steps, evaluation: Evaluation) -> Iterator[None]:
         started = time.perf_counter()
         self.stepper.start_epoch(epoch)
-        log: list[dict[str, Tensor]] = []
-        for place, batch in enumerate(self.batches.epoch(epoch)):
-            step = epoch * len(self.batches) + place
-            log.append(self.stepper.step(batch, Progress(epoch, self.settings.epochs, step)))
+        for _ in steps.epoch(epoch, self.settings.epochs):
             self.watcher.step()
-        found = self._read(log, epoch)
-        watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
-        row: dict[str, Any] = {"epoch": epoch, "loss": found, "watch": watched}
+            yield
+        evaluation.run()
+        found = self._read(steps.log(), epoch)
         self._check_weights(epoch)
-        row |= evaluate(self.method, self.splits, self.settings.eval_batch_size)
+        watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
+        row: dict[str, Any] = {"epoch": epoch, "loss": found, "watch": watched, **evaluation.scores()}
         self.curves.append(row)
         self.seconds.append(time.perf_counter() - started)
         task = self.splits.schema.task
         if self.rule.pick(self.curves, task) == epoch:
             self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
         self.watcher.epoch(row, task.metric)
+        if self.recorder.refused and len(self.seconds) == 1:
+            console().print(
+                f"[yellow]Steps are taken one by one, for they cannot be recorded: {self.recorder.refused}[/]"
+            )
 
-    def _read(self, log: list[dict[str, Tensor]], epoch: int) -> dict[str, float]:
+    def _read(self, log: list[Row], epoch: int) -> dict[str, float]:
         """Mean of each number over the epoch; the first one that is not finite stops the run."""
         values: dict[str, list[float]] = {}
-        for place, (names, row) in enumerate(_on_host(log)):
-            for name, value in zip(names, row, strict=True):
+        for place, row in enumerate(log):
+            for name, value in row.items():
                 if not math.isfinite(value):
                     self._diverged(name, epoch * len(self.batches) + place)
                 values.setdefault(name, []).append(value)
@@ -152,9 +169,11 @@ class Trainer:
 
     def _check_weights(self, epoch: int) -> None:
         """A loss can be finite and its gradient not: what would be saved must be finite too."""
-        for name, parameter in self.method.named_parameters():
-            if not bool(parameter.isfinite().all()):
-                self._diverged(f"of {name.partition('.')[0]} (its gradient)", (epoch + 1) * len(self.batches) - 1)
+        names, parameters = zip(*self.method.named_parameters(), strict=True)
+        finite = torch.stack([parameter.detach().norm() for parameter in parameters]).isfinite().tolist()
+        if not all(finite):
+            part = names[finite.index(False)].partition(".")[0]
+            self._diverged(f"of {part} (its gradient)", (epoch + 1) * len(self.batches) - 1)
 
     def _diverged(self, term: str, step: int) -> None:
         saved = self.checkpoints.newest() if self.checkpoints is not None else None

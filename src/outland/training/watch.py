@@ -1,6 +1,7 @@
 """What a person sees of a run while it trains."""
 
 import sys
+import time
 from typing import Any
 
 from rich.console import Group
@@ -9,6 +10,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from outland.progress import console
+
+_EVERY = 30.0  # seconds between two lines of a log
 
 
 def shown(score: float | None, metric: str) -> str:
@@ -19,7 +22,7 @@ def shown(score: float | None, metric: str) -> str:
 
 
 class Watcher:
-    """Sees a run go by and says nothing: what runs without a terminal get."""
+    """Sees a run go by and says nothing."""
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Training begins, with so many epochs already done."""
@@ -60,15 +63,35 @@ class BarWatcher(Watcher):
 
     def epoch(self, row: dict[str, Any], metric: str) -> None:
         """Tell how the epoch went."""
-        scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
-        terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
-        self._note.plain = f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}"
+        self._note.plain = _told(row, metric)
 
     def stop(self) -> None:
         """Leave the bar as it is."""
         self._live.stop()
 
 
+class LineWatcher(Watcher):
+    """A line now and then, for a log: after the first epoch, then whenever half a minute has passed, and at the end."""
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Remember how long the way is."""
+        self._title, self._epochs, self._next = title, epochs, 0.0
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """Tell how the epoch went, if it is time to."""
+        last = row["epoch"] + 1 == self._epochs
+        if last or time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY
+            line = f"{self._title}: {_told(row, metric)}"
+            console().print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _told(row: dict[str, Any], metric: str) -> str:
+    scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
+    terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
+    return f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}"
+
+
 def watcher() -> Watcher:
-    """A bar on a terminal, silence elsewhere."""
-    return BarWatcher() if sys.stderr.isatty() else Watcher()
+    """A bar on a terminal, a line now and then elsewhere."""
+    return BarWatcher() if sys.stderr.isatty() else LineWatcher()
