@@ -1,6 +1,9 @@
+import pytest
 import torch
+from torch import nn
 
 from outland.nn import BatchNorm
+from outland.nn.norm import LinearBeforeNorm
 
 
 def test_masked_rows_do_not_count():
@@ -21,3 +24,21 @@ def test_one_row_has_no_variance():
     assert norm(torch.tensor([[3.0, -1.0]])).tolist() == [[0.0, 0.0]]
     assert torch.allclose(norm.running_mean, torch.tensor([0.3, -0.1]))
     assert norm(torch.zeros(0, 2)).shape == (0, 2)
+
+
+def test_the_constant_before_a_norm_has_no_gradient_while_training():
+    torch.manual_seed(0)
+    x = torch.randn(20, 4, dtype=torch.double)
+    before, plain, after = LinearBeforeNorm(4, 3).double(), nn.Linear(4, 3).double(), BatchNorm(3).double()
+    plain.load_state_dict(before.state_dict())
+    target = torch.randn(20, 3, dtype=torch.double)
+    slopes = []
+    for layer in (before, plain):
+        loss = ((after(layer(x)) - target) ** 2).sum()
+        slopes.append(torch.autograd.grad(loss, [layer.weight, layer.bias], allow_unused=True))
+    assert torch.allclose(slopes[0][0], slopes[1][0], atol=1e-12)
+    assert slopes[0][1] is None
+    assert slopes[1][1].abs().max() < 1e-12
+    before.eval()
+    assert torch.equal(before(x), plain(x))
+    assert torch.autograd.grad(before(x).sum(), before.bias)[0].tolist() == pytest.approx([20] * 3)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import norm
+from outland.nn.norm import linear_before, norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -38,9 +38,10 @@ class Conv(nn.Module):
         inputs: width of the states that come in.
         settings: the network's settings.
         depth: 1 for the first layer.
+        normed: whether batch norm follows at once.
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
         super().__init__()
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
@@ -54,13 +55,13 @@ class GIN(Conv):
     .. math:: x'_i = \mathrm{MLP}\Big((1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})\Big)
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
-        super().__init__(inputs, settings, depth)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
+        super().__init__(inputs, settings, depth, normed)
         width = settings.width
         self.eps = nn.Parameter(torch.zeros(1))
-        self.expand = nn.Linear(inputs, 2 * width)
+        self.expand = linear_before(settings.batch_norm, inputs, 2 * width)
         self.norm = norm(2 * width, settings.batch_norm)
-        self.contract = nn.Linear(2 * width, width)
+        self.contract = linear_before(normed, 2 * width, width)
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
@@ -91,9 +92,9 @@ def propagate(x: Tensor, wiring: Wiring) -> Tensor:
 class GCN(Conv):
     """Graph convolution (Kipf and Welling, ICLR 2017): normalised propagation of a linear map."""
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
-        super().__init__(inputs, settings, depth)
-        self.linear = nn.Linear(inputs, settings.width)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
+        super().__init__(inputs, settings, depth, normed)
+        self.linear = linear_before(normed, inputs, settings.width)
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
@@ -108,8 +109,8 @@ class GCNII(Conv):
               \quad \beta_l = \log(\theta / l + 1)
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
-        super().__init__(inputs, settings, depth)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
+        super().__init__(inputs, settings, depth, normed)
         self.alpha, self.beta = settings.alpha, math.log(settings.theta / depth + 1)
         self.linear = nn.Linear(settings.width, settings.width, bias=False)
 
@@ -129,13 +130,13 @@ class GAT(Conv):
     Every node attends to itself with weight 1, so an edge of weight 0 is exactly an absent edge.
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int) -> None:
-        super().__init__(inputs, settings, depth)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
+        super().__init__(inputs, settings, depth, normed)
         if settings.width % settings.heads:
             raise OutlandError(
                 f"backbone.width ({settings.width}) must be a multiple of backbone.heads ({settings.heads})"
             )
-        self.heads = settings.heads
+        self.heads, self.normed = settings.heads, normed
         self.linear = nn.Linear(inputs, settings.width, bias=False)
         self.source = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
         self.target = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
@@ -162,7 +163,8 @@ class GAT(Conv):
         self_strength = (self_score - top).exp()
         total = self_strength + batch.collect(strength)
         mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]
-        out: Tensor = (mixed / total[..., None]).flatten(1) + self.bias
+        constant = self.bias.detach() if self.normed and self.training else self.bias  # as in `LinearBeforeNorm`
+        out: Tensor = (mixed / total[..., None]).flatten(1) + constant
         return out
 
 

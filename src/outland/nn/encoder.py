@@ -8,7 +8,7 @@ from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Wiring
 from outland.nn.dropout import Dropout
 from outland.nn.features import FeatureEncoder
-from outland.nn.norm import norm
+from outland.nn.norm import linear_before, norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -37,7 +37,7 @@ class Encoder(nn.Module):
             inputs = self.features.out_width
         widths = [inputs] + [width] * (settings.layers - 1)
         conv = CONVS[settings.kind]
-        self.convs = nn.ModuleList(conv(w, settings, depth) for depth, w in enumerate(widths, 1))
+        self.convs = nn.ModuleList(conv(w, settings, depth, settings.batch_norm) for depth, w in enumerate(widths, 1))
         self.norms = nn.ModuleList(norm(width, settings.batch_norm) for _ in widths)
         self.dropout = Dropout(settings.dropout)
         # GAT adds an edge's vector after its linear map, the others before.
@@ -116,8 +116,9 @@ class VirtualNode(nn.Module):
         super().__init__()
         width = settings.width
         self.initial = nn.Parameter(torch.zeros(width))
-        self.expand, self.expand_norm = nn.Linear(width, 2 * width), norm(2 * width, settings.batch_norm)
-        self.contract, self.contract_norm = nn.Linear(2 * width, width), norm(width, settings.batch_norm)
+        normed = settings.batch_norm
+        self.expand, self.expand_norm = linear_before(normed, width, 2 * width), norm(2 * width, normed)
+        self.contract, self.contract_norm = linear_before(normed, 2 * width, width), norm(width, normed)
 
     def start(self, batch: GraphBatch) -> Tensor:
         """The first memory of each graph `[B, width]`."""

@@ -6,7 +6,7 @@ from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask
-from outland.nn.norm import norm
+from outland.nn.norm import linear_before, norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -18,7 +18,10 @@ class Head(nn.Module):
         width = settings.width
         self.expand: nn.Linear | None = None
         if settings.head == "mlp":
-            self.expand, self.norm = nn.Linear(width, 2 * width), norm(2 * width, settings.batch_norm)
+            self.expand, self.norm = (
+                linear_before(settings.batch_norm, width, 2 * width),
+                norm(2 * width, settings.batch_norm),
+            )
             self.dropout = Dropout(settings.dropout)
         self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
 

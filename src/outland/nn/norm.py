@@ -17,6 +17,23 @@ def norm(width: int, wanted: bool) -> nn.Module:
     return BatchNorm(width) if wanted else NoNorm()
 
 
+class LinearBeforeNorm(nn.Linear):
+    """A linear layer whose output goes straight into batch norm.
+
+    While training, batch norm takes the constant away again, so its gradient is 0. Computed, it would be rounding
+    noise, which Adam scales up to whole steps: runs that should be equal would part. So it is not computed.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` mapped; while training no gradient reaches the constant."""
+        return nn.functional.linear(x, self.weight, self.bias.detach() if self.training else self.bias)
+
+
+def linear_before(normed: bool, inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer that goes into batch norm, or into none."""
+    return LinearBeforeNorm(inputs, outputs) if normed else nn.Linear(inputs, outputs)
+
+
 class BatchNorm(nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d` over the real rows.
 

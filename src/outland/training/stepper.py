@@ -90,7 +90,7 @@ class Stepper:
         total = torch.stack(list(terms.values())).sum()
         gradients = torch.autograd.grad(total, mover.parameters, allow_unused=True)
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
         return terms
 
     @contextmanager
