@@ -69,6 +69,9 @@ def train(
     shift: Shift = None,
     kind: Kind = None,
     seed: Seed = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How many seeds, from --seed on; on a GPU they train side by side.")
+    ] = 1,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting, as in method.gamma=0.5."),
@@ -108,6 +111,11 @@ def train(
                 find_dataset(dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, data=files),
                 folder / "quarantine.csv",
             )
+        if seeds > 1:
+            from outland.cli.several import train_several
+
+            train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files)
+            return
         record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=watcher())
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)

@@ -44,6 +44,16 @@ class Recorder:
         with torch.cuda.stream(self._queue):
             yield
 
+    def each(self, steps: Iterator[None]) -> Iterator[None]:
+        """Every step in the run's own queue, and between two steps the caller's."""
+        while True:
+            with self.current():
+                try:
+                    next(steps)
+                except StopIteration:
+                    return
+            yield
+
     def record(self, body: Body) -> Body:
         """Something that does what `body` does. It must have been called before, so that all it creates once is there.
 

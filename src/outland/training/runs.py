@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,34 +50,80 @@ def run(
         data: folder of raw files.
         watcher: what a person sees.
     """
-    folder = RunFolder(out, spec)
-    with folder.claimed(resume, force):
-        if folder.record_path.exists():
-            return RunRecord.read(folder.record_path)
-        where = find_device(device)
-        method, splits = prepare(spec, where, cache, data)
-        trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, watcher)
-        if resume:
-            done = trainer.resume()
+    where = find_device(device)
+    alone = Run(spec, out, where, resume=resume, force=force, watcher=watcher)
+    for _ in alone.steps(lambda: load_splits(spec, where, cache, data)):
+        pass
+    return alone.record
+
+
+class Run:
+    """A run that can be carried out a step at a time, so that others may go on in between.
+
+    Args:
+        spec, out, resume, force, watcher: as in `run`.
+        device: where.
+
+    Attributes:
+        record: what came out, once the steps are over.
+    """
+
+    record: RunRecord
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        out: Path | str,
+        device: torch.device,
+        *,
+        resume: bool = False,
+        force: bool = False,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
+        self._resume, self._force, self._watcher = resume, force, watcher
+
+    def steps(self, load: Callable[[], Splits]) -> Iterator[None]:
+        """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
+        spec, folder = self.spec, self.folder
+        with folder.claimed(self._resume, self._force):
+            if folder.record_path.exists():
+                self.record = RunRecord.read(folder.record_path)
+                return
+            splits = load()
+            method = new_method(spec, splits, self.device)
+            trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._watcher)
+            done = trainer.resume() if self._resume else 0
             if done:
                 words = f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}"
                 console().print(words, soft_wrap=True)
-        trainer.fit()
-        record = _record(spec, trainer, where)
-        folder.finish(method, record)
-        return record
+            yield from trainer.recorder.each(trainer.steps())
+            self.record = _record(spec, trainer, self.device)
+            folder.finish(method, self.record)
+
+
+def load_splits(
+    spec: RunSpec, device: torch.device, cache: Cache | None = None, data: DataFolder | None = None
+) -> Splits:
+    """The data of a run, on a device."""
+    splits = find_dataset(spec.dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, cache, data)
+    if spec.data.limit is not None:
+        splits = splits.limit(spec.data.limit, spec.data.seed)
+    return splits.check().to(device)
+
+
+def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
+    """The freshly initialised model of a run, on a device."""
+    torch.manual_seed(spec.seed)
+    return build_method(spec.method, splits.schema, spec.backbone, spec.settings).to(device)
 
 
 def prepare(
     spec: RunSpec, device: torch.device, cache: Cache | None = None, data: DataFolder | None = None
 ) -> tuple[Method, Splits]:
-    """The data and the freshly initialised model of a run, on a device."""
-    splits = find_dataset(spec.dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, cache, data)
-    if spec.data.limit is not None:
-        splits = splits.limit(spec.data.limit, spec.data.seed)
-    splits = splits.check().to(device)
-    torch.manual_seed(spec.seed)
-    return build_method(spec.method, splits.schema, spec.backbone, spec.settings).to(device), splits
+    """The freshly initialised model of a run and its data, on a device."""
+    splits = load_splits(spec, device, cache, data)
+    return new_method(spec, splits, device), splits
 
 
 def find_device(name: str) -> torch.device:

@@ -103,9 +103,8 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the last epoch and leave the method with the selected weights."""
-        with self.recorder.current():
-            for _ in self.steps():
-                pass
+        for _ in self.recorder.each(self.steps()):
+            pass
 
     def steps(self) -> Iterator[None]:
         """What `fit` does, with a pause after each step; nobody waits for the device before the epoch's last."""

@@ -12,6 +12,14 @@ from rich.text import Text
 from outland.progress import console
 
 _EVERY = 30.0  # seconds between two lines of a log
+_COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(bar_width=30),
+    TextColumn("{task.percentage:>3.0f}%"),
+    TimeElapsedColumn(),
+    TextColumn("left"),
+    TimeRemainingColumn(),
+)
 
 
 def shown(score: float | None, metric: str) -> str:
@@ -41,14 +49,7 @@ class BarWatcher(Watcher):
     """A progress bar with the time left, and below it the last epoch's validation scores and loss terms."""
 
     def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
+        self._bar = Progress(*_COLUMNS)
         self._note = Text("")
         self._live = Live(Group(self._bar, self._note), console=console())
 
@@ -84,6 +85,37 @@ class LineWatcher(Watcher):
             self._next = time.monotonic() + _EVERY
             line = f"{self._title}: {_told(row, metric)}"
             console().print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+class FleetWatcher(Watcher):
+    """Many runs at once: how many of all their epochs are done; on a terminal as a bar, elsewhere a line now and then.
+
+    Args:
+        epochs: of all runs together.
+    """
+
+    def __init__(self, epochs: int) -> None:
+        self._epochs, self._done, self._next = epochs, 0, 0.0
+        self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
+        self._task = self._bar.add_task("epochs of all runs", total=epochs)
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """One of the runs begins."""
+        self._bar.start()
+        self._count(done)
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """One of the runs has done an epoch."""
+        self._count(1)
+        if self._bar.disable and (self._done == self._epochs or time.monotonic() >= self._next):
+            self._next = time.monotonic() + _EVERY
+            console().print(f"{self._done} of {self._epochs} epochs of all runs", highlight=False)
+        if self._done >= self._epochs:
+            self._bar.stop()
+
+    def _count(self, epochs: int) -> None:
+        self._done += epochs
+        self._bar.advance(self._task, epochs)
 
 
 def _told(row: dict[str, Any], metric: str) -> str:
