@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from outland.graphs.packed import PackedGraphs
+from outland.graphs.wires import Wires, gather, scatter, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class GraphBatch:
         y: labels `[B]` or `[B, T]`.
         index: place of each graph in the set it came from `[B]`.
         node_mask, edge_mask, graph_mask: which rows are real; None where all are.
+        incoming, outgoing: the edges by target and by source; None where nobody has grouped them.
+        members: the nodes by graph, padding last.
     """
 
     x: Tensor
@@ -42,6 +45,9 @@ class GraphBatch:
     node_mask: Tensor | None = None
     edge_mask: Tensor | None = None
     graph_mask: Tensor | None = None
+    incoming: Wires | None = None
+    outgoing: Wires | None = None
+    members: Wires | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -79,7 +85,11 @@ class GraphBatch:
         return torch.arange(self.num_edges, device=self.x.device) <= self.reverse
 
     def replace(self, **changes: Any) -> "GraphBatch":
-        """A copy with some fields changed."""
+        """A copy with some fields changed; edges or nodes that change are no longer grouped."""
+        if "edge_index" in changes:
+            changes = {"incoming": None, "outgoing": None, **changes}
+        if "node_graph" in changes:
+            changes = {"members": None, **changes}
         return replace(self, **changes)
 
     def _sum(self, values: Tensor, owner: Tensor) -> Tensor:
@@ -89,6 +99,8 @@ class GraphBatch:
 
     def sum_nodes(self, values: Tensor) -> Tensor:
         """Sum node rows by graph: `[N, ...]` to `[B, ...]`."""
+        if self.members is not None and _wide(values):
+            return scatter(values, self.node_graph, self.members)[: self.num_graphs]
         return self._sum(values, self.node_graph)
 
     def sum_edges(self, values: Tensor) -> Tensor:
@@ -121,18 +133,31 @@ class GraphBatch:
 
     def at_source(self, values: Tensor) -> Tensor:
         """Give each edge its source node's row: `[N, ...]` to `[E, ...]`."""
+        if self.outgoing is not None and _wide(values):
+            return gather(values, self.edge_index[0], self.outgoing)
         return values.index_select(0, self.edge_index[0])
 
     def at_target(self, values: Tensor) -> Tensor:
         """Give each edge its target node's row: `[N, ...]` to `[E, ...]`."""
+        if self.incoming is not None and _wide(values):
+            return gather(values, self.edge_index[1], self.incoming)
         return values.index_select(0, self.edge_index[1])
 
     def reversed(self, values: Tensor) -> Tensor:
         """Give each edge its other direction's row."""
         return values.index_select(0, self.reverse)
 
+    def sum_neighbours(self, values: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Weighted sum of the rows of nodes at the sources of a node's edges: `[N, d]` to `[N, d]`."""
+        if self.incoming is not None and self.outgoing is not None:
+            return weighted_sum(values, weight, self.incoming, self.outgoing)
+        messages = self.at_source(values)
+        return self.collect(messages if weight is None else messages * weight[:, None])
+
     def collect(self, messages: Tensor) -> Tensor:
         """Sum edge rows at their target node: `[E, ...]` to `[N, ...]`."""
+        if self.incoming is not None and _wide(messages):
+            return scatter(messages, self.edge_index[1], self.incoming)
         rows = messages.new_zeros(self.num_nodes, *messages.shape[1:])
         return rows.index_add_(0, self.edge_index[1], messages)
 
@@ -155,6 +180,7 @@ class Gatherer:
             tensor.to(graphs.device)
             for tensor in (graphs.node_counts, graphs.edge_counts, graphs.node_offsets, graphs.edge_offsets)
         )
+        self._in_order, self._two_way = graphs.edge_habits
 
     def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
         """The graphs at `index` (on the device), which have so many nodes and edges."""
@@ -186,6 +212,7 @@ class Gatherer:
             node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
             edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
             reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
+        incoming, outgoing = self._wires(edge_index, reverse, shape.nodes)
         return GraphBatch(
             x=graphs.x[nodes],
             edge_index=edge_index,
@@ -201,7 +228,18 @@ class Gatherer:
             node_mask=node_mask,
             edge_mask=edge_mask,
             graph_mask=graph_mask,
+            incoming=incoming,
+            outgoing=outgoing,
+            members=Wires.contiguous(node_graph, shape.graphs + padded),
         )
+
+    def _wires(self, edge_index: Tensor, reverse: Tensor, num_nodes: int) -> tuple[Wires, Wires]:
+        """The edges by target and by source."""
+        source, target = edge_index
+        outgoing = Wires.grouped(source, target, num_nodes, self._in_order)
+        if self._two_way:  # the other directions of the edges that leave a node are those that reach it
+            return Wires(outgoing.pointers, outgoing.ordered(reverse), outgoing.nodes), outgoing
+        return Wires.grouped(target, source, num_nodes), outgoing
 
 
 def _rows(
@@ -224,6 +262,11 @@ def _rows(
     shift = torch.cat([offsets - starts, none])[owner]
     source = torch.where(owner < len(counts), row + shift, 0)
     return source, owner, torch.cat([starts, none]), counts
+
+
+def _wide(values: Tensor) -> bool:
+    """Whether a sparse product pays: for rows of several real numbers."""
+    return values.dim() == 2 and values.shape[1] >= 4 and values.is_floating_point()
 
 
 def _all_of(rows: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,9 @@ from outland.errors import OutlandError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+_AT_ONCE = 4096  # graphs whose edges are looked at together
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,21 @@ class PackedGraphs:
     def edge_offsets(self) -> Tensor:
         """Row of each graph's first edge `[G]`, on the host."""
         return self.edge_counts.cumsum(0) - self.edge_counts
+
+    @cached_property
+    def edge_habits(self) -> tuple[bool, bool]:
+        """Whether all edges stand in the order of their sources, and whether each has its other direction."""
+        in_order = two_way = True
+        first = 0
+        for counts in self.edge_counts.split(_AT_ONCE):
+            last = first + int(counts.sum())
+            source, target = self.edge_index[:, first:last].long()
+            starts = (counts.cumsum(0) - counts).repeat_interleave(counts).to(self.device)
+            back = self.reverse[first:last].long() + starts
+            in_order = in_order and not bool(((source[1:] < source[:-1]) & (starts[1:] == starts[:-1])).any())
+            two_way = two_way and torch.equal(source[back], target) and torch.equal(target[back], source)
+            first = last
+        return in_order, two_way
 
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""

@@ -66,8 +66,11 @@ class GIN(Conv):
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch, edges = wiring.batch, wiring.edge_state
-        messages = batch.at_source(x.relu()) if edges is None else (batch.at_source(x) + edges).relu()
-        total = (1 + self.eps) * x + batch.collect(wiring.weighted(messages))
+        if edges is None:  # a message is its source's, so none is written down
+            heard = batch.sum_neighbours(x.relu(), wiring.edge_weight)
+        else:
+            heard = batch.collect(wiring.weighted((batch.at_source(x) + edges).relu()))
+        total = (1 + self.eps) * x + heard
         hidden: Tensor = self.norm(self.expand(total), batch.node_mask).relu()
         out: Tensor = self.contract(hidden)
         return out
@@ -82,11 +85,11 @@ def propagate(x: Tensor, wiring: Wiring) -> Tensor:
     batch = wiring.batch
     degree = 1 + batch.collect(wiring.weighted(x.new_ones(batch.num_edges)))
     scale = degree.rsqrt()
-    messages = batch.at_source(x)
+    weight = wiring.weighted(batch.at_source(scale) * batch.at_target(scale))
+    heard = batch.sum_neighbours(x, weight)
     if wiring.edge_state is not None:
-        messages = messages + wiring.edge_state
-    messages = wiring.weighted(messages * (batch.at_source(scale) * batch.at_target(scale))[:, None])
-    return batch.collect(messages) + x / degree[:, None]
+        heard = heard + batch.collect(wiring.edge_state * weight[:, None])
+    return heard + x / degree[:, None]
 
 
 class GCN(Conv):

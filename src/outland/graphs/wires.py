@@ -1,0 +1,152 @@
+"""Sums over the edges at each node, as products with sparse matrices.
+
+What edges carry is never written down edge by edge: a weighted sum of the neighbours' rows is a sparse matrix times a
+dense one, its gradient to the rows is the transposed product, and its gradient to the weights is a product sampled
+where there are edges. On dense graphs this is several times faster than gathering, weighing and adding up, and it adds
+in the same order every time.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The edges of a batch, grouped by the node at one of their ends.
+
+    Args:
+        pointers: where each node's group begins, and the last one ends `[N + 1]`.
+        edges: the edge rows, group by group `[E]`; None where they already stand so.
+        nodes: the node at the other end of each `[E]`.
+    """
+
+    pointers: Tensor
+    edges: Tensor | None
+    nodes: Tensor
+
+    @classmethod
+    def grouped(cls, here: Tensor, there: Tensor, num_nodes: int, in_order: bool = False) -> "Wires":
+        """Group edges with these nodes `[E]` at this end and at the other."""
+        edges = None if in_order else here.argsort(stable=True)
+        if edges is not None:
+            here, there = here.index_select(0, edges), there.index_select(0, edges)
+        return cls(_pointers(here, num_nodes), edges, there)
+
+    @classmethod
+    def contiguous(cls, groups: Tensor, count: int) -> "Wires":
+        """Rows that already stand group by group `[N]`; there is no other end."""
+        return cls(_pointers(groups, count), None, groups)
+
+    def ordered(self, values: Tensor) -> Tensor:
+        """Rows of edges `[E, ...]`, group by group."""
+        return values if self.edges is None else values.index_select(0, self.edges)
+
+    def restored(self, values: Tensor) -> Tensor:
+        """The inverse of `ordered`."""
+        return values if self.edges is None else torch.empty_like(values).index_copy_(0, self.edges, values)
+
+
+def _pointers(groups: Tensor, count: int) -> Tensor:
+    return torch.searchsorted(groups, torch.arange(count + 1, device=groups.device))
+
+
+def weighted_sum(x: Tensor, weight: Tensor | None, incoming: Wires, outgoing: Wires) -> Tensor:
+    r"""Sum of the rows at the other ends of a node's incoming edges, :math:`\sum_{j \to i} w_{ji} x_j`.
+
+    Args:
+        x: a row for each node `[N, d]`.
+        weight: of each edge `[E]`; None is 1.
+        incoming, outgoing: the edges by target and by source.
+    """
+    total: Tensor = _WeightedSum.apply(x, weight, incoming, outgoing)  # type: ignore[no-untyped-call]
+    return total
+
+
+def scatter(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
+    """Sum of the rows `[E, d]` in each group, where `groups` `[E]` says the same as `wires`."""
+    total: Tensor = _Scatter.apply(values, groups, wires)  # type: ignore[no-untyped-call]
+    return total
+
+
+def gather(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
+    """Each row's group's row: what undoes `scatter`, and is its gradient."""
+    rows: Tensor = _Gather.apply(values, groups, wires)  # type: ignore[no-untyped-call]
+    return rows
+
+
+def _sum_at(values: Tensor, wires: Wires) -> Tensor:
+    edges = torch.arange(len(values), device=values.device) if wires.edges is None else wires.edges
+    return _product(wires.pointers, edges, None, values, len(values))
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
+        ctx.save_for_backward(groups)
+        return _sum_at(values, wires)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        return slope.index_select(0, *ctx.saved_tensors), None, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
+        ctx.wires = wires
+        return values.index_select(0, groups)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        return _sum_at(slope.contiguous(), ctx.wires), None, None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, incoming: Wires, outgoing: Wires) -> Tensor:
+        ctx.save_for_backward(x if weight is not None else None, weight)
+        ctx.wires = incoming, outgoing
+        values = None if weight is None else incoming.ordered(weight)
+        return _product(incoming.pointers, incoming.nodes, values, x, len(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        incoming, outgoing = ctx.wires
+        slope = slope.contiguous()
+        for_x = for_weight = None
+        if ctx.needs_input_grad[0]:
+            values = None if weight is None else outgoing.ordered(weight)
+            for_x = _product(outgoing.pointers, outgoing.nodes, values, slope, len(slope))
+        if weight is not None and ctx.needs_input_grad[1]:
+            for_weight = incoming.restored(_sampled(incoming, slope, x))
+        return for_x, for_weight, None, None
+
+
+def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Tensor, width: int) -> Tensor:
+    """A sparse matrix with `width` columns times a dense one."""
+    if values is None:
+        values = dense.new_ones(len(columns))
+    shape = (len(pointers) - 1, width)
+    total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ dense
+    return total
+
+
+def _sampled(wires: Wires, here: Tensor, there: Tensor) -> Tensor:
+    """For each edge the product of its two ends' rows, group by group `[E]`."""
+    values = here.new_zeros(len(wires.nodes))
+    pattern = torch.sparse_csr_tensor(
+        wires.pointers, wires.nodes, values, (len(here), len(there)), check_invariants=False
+    )
+    found: Tensor = torch.sparse.sampled_addmm(pattern, here, there.T, beta=0.0).values()
+    return found
