@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -86,8 +88,6 @@ def test_balanced_batches_hold_every_environment_equally(motif):
 
 
 def test_balance_needs_environments(motif):
-    import dataclasses
-
     bare = dataclasses.replace(motif.graphs, environment=None)
     with pytest.raises(OutlandError, match="need an environment"):
         Batches(bare, motif["val"], 8, balance=True)
@@ -130,3 +130,26 @@ def test_a_plan_says_what_the_batches_hold(motif):
             assert batch.edge_count.sum() == plan.edges[place]
             real = batch.real_graphs
             assert batch.index[real].equal(plan.index[place][: plan.graphs[place]])
+
+
+@pytest.mark.parametrize("name", ["motif", "odd", "chemical"])
+def test_batches_gathered_together_equal_those_gathered_one_by_one(motif, name, monkeypatch):
+    monkeypatch.setattr("outland.graphs.batches._MOST_BATCHES", 3)
+    small = {"odd": odd_graphs, "chemical": chemical_graphs}
+    graphs = motif.graphs if name == "motif" else PackedGraphs.from_data_list(small[name]() * 5)
+    batches = Batches(graphs, torch.arange(30), 4, shuffle=True, seed=2)
+    plan = batches.plan(1)
+    found = list(batches.epoch(1))
+    assert [batch.num_graphs for batch in found] == [4] * 7 + [2]
+    for place, batch in enumerate(found):
+        here = plan.index[place, : plan.graphs[place]]
+        alone = batches.gatherer.exact(here, plan.nodes[place], plan.edges[place])
+        for field in dataclasses.fields(alone):
+            one, other = getattr(batch, field.name), getattr(alone, field.name)
+            if field.name in ("incoming", "outgoing", "members"):
+                assert torch.equal(one.pointers, other.pointers), field.name
+                assert torch.equal(one.nodes, other.nodes), field.name
+                assert (one.edges is None and other.edges is None) or torch.equal(one.edges, other.edges), field.name
+            else:
+                same = (one is None and other is None) or torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
+                assert same, field.name

@@ -15,6 +15,7 @@ from outland.graphs.batch import Gatherer, GraphBatch, Shape
 from outland.graphs.packed import PackedGraphs
 
 Layout = Literal["exact", "padded"]
+_MOST_BATCHES, _MOST_ROWS = 64, 500_000  # gathered together
 
 
 class Batches:
@@ -65,11 +66,17 @@ class Batches:
         """The batches of one epoch."""
         plan = self.plan(number)
         places = plan.index.to(self.graphs.device)
-        for place, graphs, nodes, edges in zip(places, plan.graphs, plan.nodes, plan.edges, strict=True):
-            if self.layout == "exact":
-                yield self.gatherer.exact(place[:graphs], nodes, edges)
-            else:
+        if self.layout == "padded":
+            for place, nodes, edges in zip(places, plan.nodes, plan.edges, strict=True):
                 yield self.gatherer.padded(place, self.shapes.holding(nodes, edges))
+            return
+        flat = places.flatten()[: sum(plan.graphs)]
+        sizes = [Shape(*rows) for rows in zip(plan.graphs, plan.nodes, plan.edges, strict=True)]
+        done = 0
+        for block in _blocks(sizes):
+            graphs = sum(shape.graphs for shape in block)
+            yield from self.gatherer.several(flat[done : done + graphs], block)
+            done += graphs
 
     def plan(self, number: int) -> "Plan":
         """What the batches of one epoch will hold, without cutting any."""
@@ -113,6 +120,20 @@ class Batches:
             decks = [random.permutation(members) for _ in range(math.ceil(wanted / len(members)))]
             order[dealt == turn] = torch.from_numpy(np.concatenate(decks)[:wanted]) if decks else order[:0]
         return order
+
+
+def _blocks(sizes: list[Shape]) -> Iterator[list[Shape]]:
+    """Batches to be gathered together: several, but not too many rows."""
+    block: list[Shape] = []
+    rows = 0
+    for shape in sizes:
+        if block and (len(block) == _MOST_BATCHES or rows + shape.nodes + shape.edges > _MOST_ROWS):
+            yield block
+            block, rows = [], 0
+        block.append(shape)
+        rows += shape.nodes + shape.edges
+    if block:
+        yield block
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,17 @@ class PackedGraphs:
             first = last
         return in_order, two_way
 
+    @cached_property
+    def out_degrees(self) -> Tensor:
+        """How many edges leave each node `[N]`."""
+        found, first = [], 0
+        for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
+            last, total = first + int(counts.sum()), int(sizes.sum())
+            starts = (sizes.cumsum(0) - sizes).repeat_interleave(counts).to(self.device)
+            found.append(torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total))
+            first = last
+        return smallest(torch.cat(found)) if found else torch.zeros(0, dtype=torch.long, device=self.device)
+
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""
         moved: dict[str, Any] = {name: value.to(device) for name, value in self.tensors().items() if "." not in name}

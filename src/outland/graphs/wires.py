@@ -17,6 +17,9 @@ from torch.autograd.function import once_differentiable
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
+Span = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Wires:
     """The edges of a batch, grouped by the node at one of their ends.
@@ -32,17 +35,22 @@ class Wires:
     nodes: Tensor
 
     @classmethod
-    def grouped(cls, here: Tensor, there: Tensor, num_nodes: int, in_order: bool = False) -> "Wires":
-        """Group edges with these nodes `[E]` at this end and at the other."""
-        edges = None if in_order else here.argsort(stable=True)
-        if edges is not None:
-            here, there = here.index_select(0, edges), there.index_select(0, edges)
-        return cls(_pointers(here, num_nodes), edges, there)
+    def grouped(cls, here: Tensor, there: Tensor, num_nodes: int, bases: Tensor | None = None) -> "Wires":
+        """Group edges with these nodes `[E]` at this end and at the other.
 
-    @classmethod
-    def contiguous(cls, groups: Tensor, count: int) -> "Wires":
-        """Rows that already stand group by group `[N]`; there is no other end."""
-        return cls(_pointers(groups, count), None, groups)
+        `bases` `[E, 2]` say from which node and edge each edge counts, where several batches stand one after another.
+        """
+        keys = here if bases is None else here + bases[:, 0]
+        order = keys.argsort(stable=True)
+        nodes = torch.arange(num_nodes + 1, device=here.device)
+        pointers = torch.searchsorted(keys.index_select(0, order), nodes)
+        return cls(pointers, order if bases is None else order - bases[:, 1], there.index_select(0, order))
+
+    def cut(self, nodes: Span, edges: Span) -> "Wires":
+        """The groups of these nodes, which hold these edges."""
+        (n, n2), (e, e2) = nodes, edges
+        rows = None if self.edges is None else self.edges[e:e2]
+        return Wires(self.pointers[n : n2 + 1] - e, rows, self.nodes[e:e2])
 
     def ordered(self, values: Tensor) -> Tensor:
         """Rows of edges `[E, ...]`, group by group."""
@@ -51,10 +59,6 @@ class Wires:
     def restored(self, values: Tensor) -> Tensor:
         """The inverse of `ordered`."""
         return values if self.edges is None else torch.empty_like(values).index_copy_(0, self.edges, values)
-
-
-def _pointers(groups: Tensor, count: int) -> Tensor:
-    return torch.searchsorted(groups, torch.arange(count + 1, device=groups.device))
 
 
 def weighted_sum(x: Tensor, weight: Tensor | None, incoming: Wires, outgoing: Wires) -> Tensor:

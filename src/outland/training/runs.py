@@ -216,7 +216,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         chosen=chosen,
-        masks=mask_quality(trainer.method, trainer.splits, spec.train.eval_batch_size),
+        masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
         parameters=trainer.method.parameter_counts(),
         environment=describe_environment(device),
         timing={

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
 from outland.graphs import Layout
 from outland.methods import Schedule
 from outland.settings import check_ranges
@@ -16,7 +18,7 @@ class TrainSettings:
     Args:
         epochs: passes over the training graphs.
         batch_size: graphs a step.
-        eval_batch_size: graphs a batch when scoring.
+        eval_batch_size: graphs a batch when scoring; by default 64 on a CPU, whose caches hold no more, else 2048.
         weight_decay: L2, inside Adam.
         schedule: of every learning rate, by epoch: `cosine` to 0, or `constant`.
         burn_in: share of the epochs, from the start, that are never selected.
@@ -28,7 +30,7 @@ class TrainSettings:
 
     epochs: int = 100
     batch_size: int = 32
-    eval_batch_size: int = 512
+    eval_batch_size: int | None = None
     weight_decay: float = 5e-6
     schedule: Schedule = "cosine"
     burn_in: float = 0.0
@@ -46,6 +48,10 @@ class TrainSettings:
         if (schedule or self.schedule) == "constant":
             return 1.0
         return (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+
+    def scoring_batch(self, device: torch.device) -> int:
+        """Graphs a batch when scoring on a device."""
+        return self.eval_batch_size or (64 if device.type == "cpu" else 2048)
 
     def burn_in_epochs(self) -> int:
         """How many epochs at the start are never selected."""

@@ -127,12 +127,12 @@ class Trainer:
 
     def _ready(self) -> tuple[Steps, Evaluation]:
         """How steps are taken and parts are scored."""
-        settings, batches = self.settings, self.batches
+        size = self.settings.scoring_batch(self.device)
         if not self.replay:
-            return EagerSteps(self.stepper, batches), Evaluation(self.method, self.splits, settings.eval_batch_size)
+            return EagerSteps(self.stepper, self.batches), Evaluation(self.method, self.splits, size)
         self.recorder.streams = (self.method.random, self.method.dropout_random)
-        evaluation = Evaluation(self.method, self.splits, settings.eval_batch_size, self.recorder)
-        return ReplayedSteps(self.stepper, batches, self.recorder), evaluation
+        evaluation = Evaluation(self.method, self.splits, size, self.recorder)
+        return ReplayedSteps(self.stepper, self.batches, self.recorder), evaluation
 
     def _epoch(self, epoch: int, steps: Steps, evaluation: Evaluation) -> Iterator[None]:
         started = time.perf_counter()

@@ -1,0 +1,270 @@
+"""How fast we are beside a plain reference, on whatever device is there; prints ratios and writes JSON.
+
+    make bench                                          # or
+    .venv/bin/python benchmarks/speed.py [--device auto] [--out benchmarks/speed.json] [--only steps epoch ...]
+
+Ours and the reference take turns in one process, so that a busy machine slows both alike; medians are told. Times are
+milliseconds a training step unless they say otherwise.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import reference
+import torch
+from shapes import family
+from torch.utils.flop_counter import FlopCounterMode
+from torch_geometric.loader import DataLoader
+
+from outland.graphs import Batches, Splits
+from outland.methods import METHODS, Progress, build_method, method_settings
+from outland.nn import BackboneSettings
+from outland.training import Trainer, TrainSettings
+from outland.training.record import describe_environment
+from outland.training.runs import find_device
+from outland.training.steps import Steps
+
+FAMILIES = {"motif": (300, 512), "cmnist": (300, 96), "molbbbp": (64, 512), "molhiv": (300, 512)}  # width, graphs
+PLAIN = {"erm": reference.ERM, "aia": reference.AIA}
+
+
+class Ours:
+    """Our way of taking steps, recorded where the device allows."""
+
+    def __init__(self, name: str, splits: Splits, device: torch.device, width: int, batch_size: int = 32) -> None:
+        torch.manual_seed(0)
+        self.splits = splits.to(device)
+        backbone = BackboneSettings(width=width, layers=4, dropout=0.5)
+        method = build_method(name, splits.schema, backbone, method_settings(name, {})).to(device)
+        frame = TrainSettings(epochs=10**6, batch_size=batch_size)
+        self.trainer = Trainer(method, self.splits, frame)
+        method.reseed(0, device)
+        self.steps: Steps = self.trainer._ready()[0]
+        self.epochs = 0
+        self._walk = iter(())
+
+    def step(self) -> None:
+        """One step; after an epoch the next begins."""
+        for _ in range(2):
+            try:
+                next(self._walk)
+                return
+            except StopIteration:
+                self._walk = self.trainer.recorder.each(self.steps.epoch(self.epochs, 10**6))
+                self.epochs += 1
+
+
+class Plain:
+    """The usual way: a DataLoader and a model in eager mode."""
+
+    def __init__(self, name: str, splits: Splits, device: torch.device, width: int, batch_size: int = 32) -> None:
+        torch.manual_seed(0)
+        self.device = device
+        train = splits.graphs.select(splits["train"]).to_data_list()
+        self.loader = DataLoader(train, batch_size, shuffle=True)
+        self.model = PLAIN[name](splits.schema, width).to(device)
+        self._walk = iter(())
+
+    def step(self) -> None:
+        """One step, the collation of its batch included."""
+        try:
+            data = next(self._walk)
+        except StopIteration:
+            self._walk = iter(self.loader)
+            data = next(self._walk)
+        self.model.step(data.to(self.device))
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def race(sides: dict[str, Callable[[], None]], device: torch.device, rounds: int, each: int) -> dict[str, float]:
+    """Milliseconds a call of every side, medians over rounds in which they take turns."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for work in sides.values():
+        for _ in range(3):
+            work()
+    for _ in range(rounds):
+        for name, work in sides.items():
+            wait(device)
+            started = time.perf_counter()
+            for _ in range(each):
+                work()
+            wait(device)
+            times[name].append((time.perf_counter() - started) / each * 1e3)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def peak(device: torch.device) -> float | None:
+    """Most memory that was taken on the device, in MB."""
+    return round(torch.cuda.max_memory_allocated(device) / 1e6, 1) if device.type == "cuda" else None
+
+
+def steps(device: torch.device, rounds: int) -> list[dict]:
+    """ERM and AIA beside the reference on all four families."""
+    rows = []
+    for name, (width, graphs) in FAMILIES.items():
+        splits = family(name, graphs)
+        for method in PLAIN:
+            each = 2 if name == "cmnist" or device.type == "cpu" else 20
+            sides = {"ours": Ours(method, splits, device, width), "plain": Plain(method, splits, device, width)}
+            times = race({side: one.step for side, one in sides.items()}, device, rounds, each)
+            rows.append(
+                {
+                    "family": name,
+                    "method": method,
+                    "width": width,
+                    "ours_ms": round(times["ours"], 3),
+                    "plain_ms": round(times["plain"], 3),
+                    "ratio": round(times["ours"] / times["plain"], 3),
+                    "graphs_a_second": round(32e3 / times["ours"]),
+                    "peak_mb": peak(device),
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def methods(device: torch.device, rounds: int) -> list[dict]:
+    """Every method on Motif, relative to ERM."""
+    splits, rows = family("motif", 256), []
+    for name in METHODS:
+        sides = {side: Ours(side, splits, device, 300) for side in dict.fromkeys(("erm", name))}
+        times = race({side: one.step for side, one in sides.items()}, device, max(2, rounds // 2), 2)
+        rows.append({"method": name, "ms": round(times[name], 3), "to_erm": round(times[name] / times["erm"], 2)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def collation(device: torch.device, rounds: int) -> dict:
+    """Cutting the batches of an epoch, beside PyG's DataLoader."""
+    splits = family("motif", 2048).to(device)
+    batches = Batches(splits.graphs, splits["train"], 32, shuffle=True)
+    loader = DataLoader(splits.graphs.to("cpu").select(splits["train"]).to_data_list(), 32, shuffle=True)
+    count = len(loader)
+    sides = {"ours": lambda: [None for _ in batches.epoch(0)], "plain": lambda: [b.to(device) and None for b in loader]}
+    times = race(sides, device, rounds, 1)
+    row = {side: round(one / count, 4) for side, one in times.items()} | {"times_faster": times["plain"] / times["ours"]}
+    print("collation, ms a batch", row, flush=True)
+    return row
+
+
+def epoch(device: torch.device, rounds: int) -> dict:
+    """A whole epoch of AIA with the evaluation of all parts, beside the reference."""
+    splits = family("motif", 512)
+    plain = Plain("aia", splits, device, 300)
+    ours = Ours("aia", splits, device, 300)
+    parts = [index for part, index in splits.parts.items() if part != "train"]
+    loaders = [DataLoader(splits.graphs.select(index).to_data_list(), 32) for index in parts]
+    evaluation = ours.trainer._ready()[1]
+
+    def our_epoch() -> None:
+        for _ in range(len(ours.trainer.batches)):
+            ours.step()
+        evaluation.run()
+        evaluation.scores()
+
+    @torch.no_grad()
+    def plain_evaluation() -> None:
+        plain.model.eval()
+        for loader in loaders:
+            right = 0
+            for data in loader:
+                data = data.to(device)
+                right += int((plain.model(data).argmax(1) == data.y).sum())
+
+    def plain_epoch() -> None:
+        for _ in range(len(plain.loader)):
+            plain.step()
+        plain_evaluation()
+
+    def our_evaluation() -> None:
+        evaluation.run()
+        evaluation.scores()
+
+    whole = race({"ours": our_epoch, "plain": plain_epoch}, device, max(1, rounds // 2), 1)
+    parts_only = race({"ours": our_evaluation, "plain": plain_evaluation}, device, max(1, rounds // 2), 1)
+    row = {
+        "epoch_ms": whole,
+        "ratio": whole["ours"] / whole["plain"],
+        "evaluation_ms": parts_only,
+        "evaluation_ratio": parts_only["ours"] / parts_only["plain"],
+    }
+    print("epoch", row, flush=True)
+    return row
+
+
+def growth(device: torch.device, rounds: int) -> list[dict]:
+    """How AIA's step grows with batch size, width, edges, and with the number of runs side by side."""
+    on_gpu = device.type == "cuda"
+    rows, few = [], max(1, rounds // 3)
+    motif = family("motif", 512)
+    for batch_size in (32, 128, 512) if on_gpu else (16, 32, 64):
+        time_ = race({"one": Ours("aia", motif, device, 300, batch_size).step}, device, few, 2)["one"]
+        rows.append({"batch_size": batch_size, "ms": time_, "graphs_a_second": batch_size / time_ * 1e3})
+    for width in (64, 128, 300):
+        rows.append({"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2)["one"]})
+    for name in ("motif", "cmnist"):
+        splits = family(name, 64)
+        edges = float(splits.graphs.edge_counts.float().mean())
+        rows.append({"edges": edges, "ms": race({"one": Ours("aia", splits, device, 64).step}, device, few, 2)["one"]})
+    for count in (1, 2, 5, 10) if on_gpu else (1, 2):
+        runs = [Ours("aia", motif, device, 300) for _ in range(count)]
+        together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, few, 10 if on_gpu else 1)["all"]
+        rows.append({"runs": count, "ms_a_run_step": together / count})
+    for row in rows:
+        print(row, flush=True)
+    return rows
+
+
+def floor(device: torch.device, rounds: int) -> dict:
+    """The share of a step that its arithmetic would take at the speed this device multiplies matrices."""
+    ours = Ours("aia", family("motif", 64), device, 300)
+    batch = next(iter(ours.trainer.batches))
+    with FlopCounterMode(display=False) as counter:
+        ours.trainer.stepper.step(batch, Progress())
+    a, b = (torch.randn(shape, device=device) for shape in ((608, 300), (300, 600)))
+    times = race({"product": lambda: a @ b, "step": ours.step}, device, rounds, 5)
+    rate = 2 * 608 * 300 * 600 / times["product"] * 1e3
+    operations = counter.get_total_flops()
+    row = {
+        "gflop_a_step": operations / 1e9,
+        "product_gflops": rate / 1e9,
+        "floor_ms": operations / rate * 1e3,
+        "step_ms": times["step"],
+        "share": operations / rate * 1e3 / times["step"],
+    }
+    print("arithmetic floor", row, flush=True)
+    return row
+
+
+PARTS = {f.__name__: f for f in (steps, epoch, collation, methods, growth, floor)}
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/speed.json"))
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--only", nargs="*", default=list(PARTS))
+    arguments = parser.parse_args()
+    device = find_device(arguments.device)
+    started = time.perf_counter()
+    found: dict = {"environment": describe_environment(device), "threads": torch.get_num_threads()}
+    for name in arguments.only:
+        found[name] = PARTS[name](device, arguments.rounds)
+        found["seconds"] = round(time.perf_counter() - started, 1)
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"{found['seconds']} s; {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
