@@ -6,12 +6,13 @@ READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
 WORKERS ?= 2
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check bench format clean
 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
+	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
 	@echo "make format  put the code in its standard form"
 
 $(READY): pyproject.toml
@@ -27,14 +28,17 @@ test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: $(READY)
+	$(BIN)/python benchmarks/speed.py
+
 format: $(READY)
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""ERM and AIA the way such code is usually written: PyG's DataLoader, eager layers, one backward pass through everything.
+"""ERM and AIA as such code is usually written: PyG's DataLoader, eager layers, a backward pass through everything.
 
 It computes what `outland` computes (the released reading of AIA), and is here to be timed against and nothing else. As
 is usual, gradients are taken of everything a loss touches and wiped where they are not wanted, and evaluation calls the
@@ -50,7 +50,9 @@ class Categories(nn.Module):
 class Encoder(nn.Module):
     """A stack of layers with batch norm, ReLU and dropout."""
 
-    def __init__(self, schema: Schema, width: int, layers: int, inputs: int | None = None, dropout: float = 0.5) -> None:
+    def __init__(
+        self, schema: Schema, width: int, layers: int, inputs: int | None = None, dropout: float = 0.5
+    ) -> None:
         super().__init__()
         self.start = None
         if inputs is None:

@@ -15,7 +15,9 @@ def family(name: str, graphs: int) -> Splits:
     if name == "motif":
         return find_dataset("motif").load("base", "covariate").limit(graphs)
     random = torch.Generator().manual_seed(0)
-    made = [digit(random) if name == "cmnist" else molecule(random, 24 if name == "molbbbp" else 25) for _ in range(graphs)]
+    made = [
+        digit(random) if name == "cmnist" else molecule(random, 24 if name == "molbbbp" else 25) for _ in range(graphs)
+    ]
     classes = Task("multiclass", 10, "accuracy") if name == "cmnist" else Task("binary", 1, "rocauc")
     schema = Schema(Features(3), classes) if name == "cmnist" else Schema(ATOMS, classes, BONDS)
     packed = PackedGraphs.from_data_list(made)

@@ -151,7 +151,9 @@ def collation(device: torch.device, rounds: int) -> dict:
     count = len(loader)
     sides = {"ours": lambda: [None for _ in batches.epoch(0)], "plain": lambda: [b.to(device) and None for b in loader]}
     times = race(sides, device, rounds, 1)
-    row = {side: round(one / count, 4) for side, one in times.items()} | {"times_faster": times["plain"] / times["ours"]}
+    row = {side: round(one / count, 4) for side, one in times.items()} | {
+        "times_faster": times["plain"] / times["ours"]
+    }
     print("collation, ms a batch", row, flush=True)
     return row
 
@@ -210,14 +212,18 @@ def growth(device: torch.device, rounds: int) -> list[dict]:
         time_ = race({"one": Ours("aia", motif, device, 300, batch_size).step}, device, few, 2)["one"]
         rows.append({"batch_size": batch_size, "ms": time_, "graphs_a_second": batch_size / time_ * 1e3})
     for width in (64, 128, 300):
-        rows.append({"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2)["one"]})
+        rows.append(
+            {"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2)["one"]}
+        )
     for name in ("motif", "cmnist"):
         splits = family(name, 64)
         edges = float(splits.graphs.edge_counts.float().mean())
         rows.append({"edges": edges, "ms": race({"one": Ours("aia", splits, device, 64).step}, device, few, 2)["one"]})
     for count in (1, 2, 5, 10) if on_gpu else (1, 2):
         runs = [Ours("aia", motif, device, 300) for _ in range(count)]
-        together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, few, 10 if on_gpu else 1)["all"]
+        together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, few, 10 if on_gpu else 1)[
+            "all"
+        ]
         rows.append({"runs": count, "ms_a_run_step": together / count})
     for row in rows:
         print(row, flush=True)

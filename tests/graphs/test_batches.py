@@ -6,8 +6,8 @@ from torch_geometric.data import Batch
 
 from outland.errors import OutlandError
 from outland.graphs import Batches, PackedGraphs
-from outland.graphs.batch import Shape
 from outland.graphs.batches import Shapes, round_up
+from outland.graphs.gather import Shape
 from tests.conftest import chemical_graphs, odd_graphs, whole
 
 

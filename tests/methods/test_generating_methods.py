@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
-from outland.graphs.batch import Gatherer, Shape
+from outland.graphs.gather import Gatherer, Shape
 from outland.methods import Progress, build_method, find_method, method_settings
 from outland.methods.parts.graphons import (
     Graphon,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outland.graphs import PackedGraphs
-from outland.graphs.batch import Gatherer, Shape
+from outland.graphs.gather import Gatherer, Shape
 from outland.methods import Progress, build_method, find_method, method_settings
 from outland.methods.parts.independence import (
     decorrelation,

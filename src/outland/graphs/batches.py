@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
-from outland.graphs.batch import Gatherer, GraphBatch, Shape
+from outland.graphs.batch import GraphBatch
+from outland.graphs.gather import Gatherer, Shape
 from outland.graphs.packed import PackedGraphs
 
 Layout = Literal["exact", "padded"]

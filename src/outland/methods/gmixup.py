@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, PackedGraphs, Schema, Shape
-from outland.graphs.batch import Gatherer
+from outland.graphs.gather import Gatherer
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.graphons import class_labels, degrees, fit_graphon, join, mixed_graphs

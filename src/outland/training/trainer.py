@@ -39,7 +39,7 @@ class Trainer:
         seed: of batch order, dropout and the method's own draws.
         checkpoints: where snapshots go; None keeps none.
         watcher: what a person sees.
-        replay: record steps and replay them (see `ReplayedSteps`); by default on a GPU.
+        replay: record steps and replay them (see `ReplayedSteps`).
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Trainer:
         seed: int = 0,
         checkpoints: Checkpoints | None = None,
         watcher: Watcher | None = None,
-        replay: bool | None = None,
+        replay: bool = False,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
         self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
@@ -74,7 +74,7 @@ class Trainer:
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
         self.recorder = Recorder(self.device)
-        self.replay = self.device.type == "cuda" if replay is None else replay
+        self.replay = replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}

@@ -1,0 +1,153 @@
+"""Cuts batches out of a set of graphs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from outland.graphs.batch import GraphBatch
+from outland.graphs.packed import PackedGraphs
+from outland.graphs.wires import Wires
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many rows a padded batch has."""
+
+    graphs: int
+    nodes: int
+    edges: int
+
+
+class Gatherer:
+    """Cuts batches out of a set of graphs by index, on the device the set lives on, with no loop over graphs."""
+
+    def __init__(self, graphs: PackedGraphs) -> None:
+        self.graphs = graphs
+        self.node_counts, self.edge_counts, self.node_offsets, self.edge_offsets = (
+            tensor.to(graphs.device)
+            for tensor in (graphs.node_counts, graphs.edge_counts, graphs.node_offsets, graphs.edge_offsets)
+        )
+        self._wired = graphs.device.type == "cpu"
+        self._in_order, self._two_way = graphs.edge_habits
+
+    def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
+        """The graphs at `index` (on the device), which have so many nodes and edges."""
+        return self._gather(index, Shape(len(index), nodes, edges), padded=False)
+
+    def several(self, index: Tensor, shapes: list[Shape]) -> Iterator[GraphBatch]:
+        """The graphs at `index` as exact batches of these shapes, one after another.
+
+        They are gathered as one, numbered within each, and cut: most of the cost of a small batch is that it has to be
+        asked for at all.
+        """
+        if not self._wired:
+            for piece, shape in zip(index.split([shape.graphs for shape in shapes]), shapes, strict=True):
+                yield self.exact(piece, shape.nodes, shape.edges)
+            return
+        totals = torch.tensor([[0, 0, 0], *((shape.graphs, shape.nodes, shape.edges) for shape in shapes)])
+        ends = totals.cumsum(0)
+        firsts = ends[:-1].repeat_interleave(totals[1:, 0], dim=0).to(self.graphs.device)
+        whole = self._gather(index, Shape(*ends[-1].tolist()), padded=False, firsts=firsts)
+        for (g, n, e), (g2, n2, e2) in pairwise(ends.tolist()):
+            yield whole.cut((g, g2), (n, n2), (e, e2))
+
+    def padded(self, index: Tensor, shape: Shape) -> GraphBatch:
+        """The graphs at `index`, filled up to `shape`, which must leave room for one padding node.
+
+        `index` may have its own padding: a place below 0 is no graph.
+        """
+        if len(index) < shape.graphs:
+            index = torch.cat([index, index.new_full((shape.graphs - len(index),), -1)])
+        return self._gather(index, shape, padded=True)
+
+    def _gather(self, index: Tensor, shape: Shape, padded: bool, firsts: Tensor | None = None) -> GraphBatch:
+        """The graphs at `index`; with `firsts` `[G, 3]` every graph counts graphs, nodes and edges from there."""
+        graphs = self.graphs
+        graph_mask = index >= 0 if padded else None
+        index = index.clamp(min=0) if padded else index
+        nodes, node_graph, node_start, node_count = _rows(
+            self.node_counts[index], self.node_offsets[index], shape.nodes, graph_mask
+        )
+        edges, edge_graph, edge_start, edge_count = _rows(
+            self.edge_counts[index], self.edge_offsets[index], shape.edges, graph_mask
+        )
+        if firsts is not None:
+            first_graph, first_node, first_edge = firsts.T
+            node_start, edge_start = node_start - first_node, edge_start - first_edge
+        edge_index = graphs.edge_index.index_select(1, edges) + node_start.index_select(0, edge_graph)
+        reverse = graphs.reverse.index_select(0, edges) + edge_start.index_select(0, edge_graph)
+        node_mask = edge_mask = None
+        if padded:
+            node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
+            edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
+            reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
+        wires = {}
+        if self._wired:
+            degrees = self.graphs.out_degrees.index_select(0, nodes).long()
+            bases = None if firsts is None else firsts[:, 1:].index_select(0, edge_graph)
+            wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
+            wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
+        if firsts is not None:
+            node_graph, edge_graph = (g - first_graph.index_select(0, g) for g in (node_graph, edge_graph))
+        return GraphBatch(
+            x=graphs.x.index_select(0, nodes),
+            edge_index=edge_index,
+            node_graph=node_graph,
+            edge_graph=edge_graph,
+            reverse=reverse,
+            node_count=node_count,
+            edge_count=edge_count,
+            y=graphs.y.index_select(0, index),
+            index=index,
+            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr.index_select(0, edges),
+            environment=None if graphs.environment is None else graphs.environment.index_select(0, index),
+            node_mask=node_mask,
+            edge_mask=edge_mask,
+            graph_mask=graph_mask,
+            **wires,
+        )
+
+    def _wires(self, degrees: Tensor, edge_index: Tensor, reverse: Tensor, bases: Tensor | None) -> dict[str, Wires]:
+        """The edges by target and by source; `bases` `[E, 2]` are the node and edge that each edge counts from."""
+        source, target = edge_index
+        if not (self._in_order and self._two_way):
+            outgoing = Wires.grouped(source, target, len(degrees), bases)
+            return {"incoming": Wires.grouped(target, source, len(degrees), bases), "outgoing": outgoing}
+        # Edges stand by source, so there is nothing to sort; their other directions stand by target.
+        ends = degrees.cumsum(0)
+        last = ends.new_full((min(len(ends), 1),), len(source))  # the last node has the padding
+        pointers = torch.cat([ends.new_zeros(1), ends[:-1], last])
+        return {"incoming": Wires(pointers, reverse, target), "outgoing": Wires(pointers, None, target)}
+
+
+def _members(counts: Tensor, owner: Tensor, padded_to: int | None) -> Wires:
+    """The nodes by graph; padding, if there is any, is the last group."""
+    ends = [counts.new_zeros(1), counts.cumsum(0)]
+    if padded_to is not None:
+        ends.append(counts.new_full((1,), padded_to))
+    return Wires(torch.cat(ends), None, owner)
+
+
+def _rows(
+    counts: Tensor, offsets: Tensor, total: int, graph_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows to take from the set, their graph in the batch, each graph's first row there, and its real count.
+
+    Padding rows take row 0 of the set and belong to graph `B`, whose first row is 0.
+    """
+    if graph_mask is not None:
+        counts = counts * graph_mask
+    ends = counts.cumsum(0)
+    starts = ends - counts
+    row = torch.arange(total, device=counts.device)
+    if graph_mask is None:
+        owner = torch.arange(len(counts), device=counts.device).repeat_interleave(counts, output_size=total)
+        return row + (offsets - starts).index_select(0, owner), owner, starts, counts
+    owner = torch.searchsorted(ends, row, right=True)
+    none = counts.new_zeros(1)
+    shift = torch.cat([offsets - starts, none]).index_select(0, owner)
+    source = torch.where(owner < len(counts), row + shift, 0)
+    return source, owner, torch.cat([starts, none]), counts
