@@ -25,6 +25,8 @@ class TrainSettings:
         select: rule by which the saved model is chosen.
         balance: equal numbers of each environment in every batch.
         layout: of the training batches.
+        average: score and keep a moving average of the weights instead of the weights themselves, with this share of
+            the old at each step, as 0.999; 0 has none.
         checkpoint_every: epochs between checkpoints.
     """
 
@@ -37,11 +39,13 @@ class TrainSettings:
     select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
     balance: bool = False
     layout: Layout = "exact"
+    average: float = 0.0
     checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
         check_ranges(self, "train", epochs=(1, None), batch_size=(1, None), eval_batch_size=(1, None))
         check_ranges(self, "train", weight_decay=(0, None), burn_in=(0, 0.99), checkpoint_every=(1, None))
+        check_ranges(self, "train", average=(0, 0.999999))
 
     def lr_factor(self, epoch: int, schedule: Schedule | None = None) -> float:
         """What learning rates are multiplied by in an epoch, counted from 0; a phase may have its own schedule."""

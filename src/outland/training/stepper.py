@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
+from outland.training.average import Average
 from outland.training.settings import TrainSettings
 
 WATCHED = "watch."  # what a method shows beside its losses
@@ -39,6 +40,7 @@ class Stepper:
         self.method, self.settings = method, settings
         self.movers = [self._mover(phase) for phase in method.phases()]
         self.everyone = list(method.parameters())
+        self.average = Average(method, settings.average) if settings.average else None
 
     def _mover(self, phase: Phase) -> Mover:
         parameters = phase.parameters()
@@ -72,6 +74,8 @@ class Stepper:
         if self.method.update == "simultaneous":
             for mover in active:
                 mover.optimiser.step()
+        if self.average is not None:
+            self.average.follow(progress)
         return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.watch().items()}
 
     def _gradients(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
@@ -96,7 +100,8 @@ class Stepper:
     @contextmanager
     def rehearsal(self, *more: Tensor) -> Iterator[None]:
         """Whatever steps are taken here are undone, in place: weights, statistics, optimisers, draws, and `more`."""
-        model = [*self.method.parameters(), *self.method.buffers(), *more]
+        averages = [] if self.average is None else list(self.average.state().values())
+        model = [*self.method.parameters(), *self.method.buffers(), *averages, *more]
         before = [tensor.detach().clone() for tensor in model]
         moments = {name: tensor.clone() for name, tensor in self.state().items()}
         streams = (self.method.random, self.method.dropout_random)

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -86,6 +87,8 @@ class Trainer:
             return 0
         self.method.load_state_dict(snapshot.group("model"))
         self.stepper.restore(snapshot.group("optimiser"))
+        if self.stepper.average is not None:
+            self.stepper.average.restore(snapshot.group("average"))
         self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
         self.method.reseed(self.seed, self.device)
@@ -140,6 +143,20 @@ class Trainer:
         for _ in steps.epoch(epoch, self.settings.epochs):
             self.watcher.step()
             yield
+        with self._kept_weights():
+            self._score(epoch, steps, evaluation, started)
+
+    @contextmanager
+    def _kept_weights(self) -> Iterator[None]:
+        """The model has the weights that are scored and kept: its own, or their average."""
+        if self.stepper.average is None:
+            yield
+            return
+        with self.stepper.average.applied():
+            yield
+
+    def _score(self, epoch: int, steps: Steps, evaluation: Evaluation, started: float) -> None:
+        """Add the epoch to the curves, and keep the weights if they are the best so far."""
         evaluation.run()
         found = self._read(steps.log(), epoch)
         self._check_weights(epoch)
@@ -187,6 +204,7 @@ class Trainer:
             "model": self.method.state_dict(),
             "optimiser": self.stepper.state(),
             "best": self.best,
+            "average": {} if self.stepper.average is None else self.stepper.average.state(),
             "random": random_state(self.device, self.method),
         }
         tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
