@@ -25,6 +25,14 @@ class Dropout(nn.Module):
             return x
         if self.p == 1:
             return x * 0
-        # Uniform numbers in single precision: on a CPU they come nearly three times as fast as coins do.
-        draw = torch.rand(x.shape, generator=self.random, device=x.device)
-        return x * (draw >= self.p).to(x.dtype).div_(1 - self.p)
+        return x * self._kept(x).to(x.dtype).mul_(1 / (1 - self.p))
+
+    def _kept(self, x: Tensor) -> Tensor:
+        """Which entries stay."""
+        if x.device.type != "cpu":
+            return torch.rand(x.shape, generator=self.random, device=x.device) >= self.p
+        # Random words of 64 bits, four entries a word: several times faster on a CPU than a coin for each entry. The
+        # chance is that of the nearest multiple of 1/65536.
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.long).random_(-(2**63), None, generator=self.random)
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        return draws >= round(self.p * 2**16) - 2**15

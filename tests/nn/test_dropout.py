@@ -1,0 +1,43 @@
+import math
+
+import pytest
+import torch
+
+from outland.nn import Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_the_right_share_is_dropped_and_the_rest_scaled(p):
+    drop = Dropout(p)
+    drop.random = torch.Generator().manual_seed(0)
+    x = torch.full((1001, 303), 2.0, requires_grad=True)
+    y = drop(x)
+    kept = y != 0
+    assert abs(kept.float().mean().item() - (1 - p)) < 4 * math.sqrt(p * (1 - p) / x.numel())
+    assert torch.allclose(y[kept], torch.tensor(2 / (1 - p)))
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(slope != 0, kept)
+    assert torch.allclose(slope[kept], torch.tensor(1 / (1 - p)))
+    # no row, column or diagonal is favoured: the four entries of a word are as independent as any
+    for place in range(4):
+        share = kept.flatten()[place::4].float().mean().item()
+        assert abs(share - (1 - p)) < 8 * math.sqrt(p * (1 - p) / x.numel())
+    pairs = kept.flatten()[: 4 * (x.numel() // 4)].view(-1, 4).float()
+    together = torch.corrcoef(pairs.T)
+    assert (together - torch.eye(4)).abs().max() < 0.02
+
+
+def test_the_stream_decides_and_nothing_happens_at_inference():
+    drop, x = Dropout(0.5), torch.randn(7, 5)
+    found = []
+    for seed in (1, 1, 2):
+        drop.random = torch.Generator().manual_seed(seed)
+        torch.rand(3)
+        found.append(drop(x))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    drop.eval()
+    assert drop(x) is x
+    assert Dropout(0.0)(x) is x
+    assert not Dropout(1.0)(x).any()
+    assert Dropout(0.5)(x[:0]).shape == (0, 5)
