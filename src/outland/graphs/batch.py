@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outland.graphs.wires import Span, Wires, gather, scatter, weighted_sum
+from outland.graphs.wires import Wires, gather, scatter, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -90,29 +90,6 @@ class GraphBatch:
         if "node_graph" in changes:
             changes = {"members": None, **changes}
         return replace(self, **changes)
-
-    def cut(self, graphs: Span, nodes: Span, edges: Span) -> "GraphBatch":
-        """The graphs, nodes and edges in these spans of rows, which name only each other."""
-        (g, g2), (n, n2), (e, e2) = graphs, nodes, edges
-        assert self.incoming is not None
-        assert self.outgoing is not None
-        assert self.members is not None
-        return GraphBatch(
-            x=self.x[n:n2],
-            edge_index=self.edge_index[:, e:e2],
-            node_graph=self.node_graph[n:n2],
-            edge_graph=self.edge_graph[e:e2],
-            reverse=self.reverse[e:e2],
-            node_count=self.node_count[g:g2],
-            edge_count=self.edge_count[g:g2],
-            y=self.y[g:g2],
-            index=self.index[g:g2],
-            edge_attr=None if self.edge_attr is None else self.edge_attr[e:e2],
-            environment=None if self.environment is None else self.environment[g:g2],
-            incoming=self.incoming.cut(nodes, edges),
-            outgoing=self.outgoing.cut(nodes, edges),
-            members=Wires(self.members.pointers[g : g2 + 1] - n, None, self.node_graph[n:n2]),
-        )
 
     def _sum(self, values: Tensor, owner: Tensor) -> Tensor:
         rows = self.num_graphs + (self.graph_mask is not None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -47,12 +46,11 @@ class Gatherer:
             for piece, shape in zip(index.split([shape.graphs for shape in shapes]), shapes, strict=True):
                 yield self.exact(piece, shape.nodes, shape.edges)
             return
-        totals = torch.tensor([[0, 0, 0], *((shape.graphs, shape.nodes, shape.edges) for shape in shapes)])
-        ends = totals.cumsum(0)
-        firsts = ends[:-1].repeat_interleave(totals[1:, 0], dim=0).to(self.graphs.device)
+        sizes = [(shape.graphs, shape.nodes, shape.edges) for shape in shapes]
+        ends = torch.tensor([(0, 0, 0), *sizes]).cumsum(0)
+        firsts = ends[:-1].repeat_interleave(torch.tensor([shape.graphs for shape in shapes]), dim=0)
         whole = self._gather(index, Shape(*ends[-1].tolist()), padded=False, firsts=firsts)
-        for (g, n, e), (g2, n2, e2) in pairwise(ends.tolist()):
-            yield whole.cut((g, g2), (n, n2), (e, e2))
+        yield from _apart(whole, *(list(column) for column in zip(*sizes, strict=True)))
 
     def padded(self, index: Tensor, shape: Shape) -> GraphBatch:
         """The graphs at `index`, filled up to `shape`, which must leave room for one padding node.
@@ -77,7 +75,9 @@ class Gatherer:
         if firsts is not None:
             first_graph, first_node, first_edge = firsts.T
             node_start, edge_start = node_start - first_node, edge_start - first_edge
-        edge_index = graphs.edge_index.index_select(1, edges) + node_start.index_select(0, edge_graph)
+        shift = node_start.index_select(0, edge_graph)
+        # Row by row: a selection along the second dimension is several times slower.
+        edge_index = torch.stack([ends.index_select(0, edges) + shift for ends in graphs.edge_index])
         reverse = graphs.reverse.index_select(0, edges) + edge_start.index_select(0, edge_graph)
         node_mask = edge_mask = None
         if padded:
@@ -89,9 +89,10 @@ class Gatherer:
             degrees = self.graphs.out_degrees.index_select(0, nodes).long()
             bases = None if firsts is None else firsts[:, 1:].index_select(0, edge_graph)
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
-            wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
         if firsts is not None:
             node_graph, edge_graph = (g - first_graph.index_select(0, g) for g in (node_graph, edge_graph))
+        if self._wired:
+            wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
         return GraphBatch(
             x=graphs.x.index_select(0, nodes),
             edge_index=edge_index,
@@ -121,6 +122,30 @@ class Gatherer:
         last = ends.new_full((min(len(ends), 1),), len(source))  # the last node has the padding
         pointers = torch.cat([ends.new_zeros(1), ends[:-1], last])
         return {"incoming": Wires(pointers, reverse, target), "outgoing": Wires(pointers, None, target)}
+
+
+def _apart(whole: GraphBatch, graphs: list[int], nodes: list[int], edges: list[int]) -> Iterator[GraphBatch]:
+    """Batches that were gathered as one, each with so many graphs, nodes and edges."""
+    assert whole.incoming is not None
+    assert whole.outgoing is not None
+    assert whole.members is not None
+    columns = {
+        "x": whole.x.split(nodes),
+        "edge_index": whole.edge_index.split(edges, dim=1),
+        "node_graph": whole.node_graph.split(nodes),
+        "edge_graph": whole.edge_graph.split(edges),
+        "reverse": whole.reverse.split(edges),
+        **{name: getattr(whole, name).split(graphs) for name in ("node_count", "edge_count", "y", "index")},
+        "incoming": whole.incoming.apart(nodes, edges),
+        "outgoing": whole.outgoing.apart(nodes, edges),
+        "members": whole.members.apart(graphs, nodes),
+    }
+    if whole.edge_attr is not None:
+        columns["edge_attr"] = whole.edge_attr.split(edges)
+    if whole.environment is not None:
+        columns["environment"] = whole.environment.split(graphs)
+    for row in zip(*columns.values(), strict=True):
+        yield GraphBatch(**dict(zip(columns, row, strict=True)))
 
 
 def _members(counts: Tensor, owner: Tensor, padded_to: int | None) -> Wires:

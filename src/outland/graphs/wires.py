@@ -7,7 +7,9 @@ in the same order every time.
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -15,9 +17,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,14 @@ class Wires:
         pointers = torch.searchsorted(keys.index_select(0, order), nodes)
         return cls(pointers, order if bases is None else order - bases[:, 1], there.index_select(0, order))
 
-    def cut(self, nodes: Span, edges: Span) -> "Wires":
-        """The groups of these nodes, which hold these edges."""
-        (n, n2), (e, e2) = nodes, edges
-        rows = None if self.edges is None else self.edges[e:e2]
-        return Wires(self.pointers[n : n2 + 1] - e, rows, self.nodes[e:e2])
+    def apart(self, groups: list[int], edges: list[int]) -> Iterator["Wires"]:
+        """The wires of several batches that stand one after another, with so many groups and edges each."""
+        sizes, firsts = torch.tensor(groups), torch.tensor([0, *edges[:-1]]).cumsum(0)
+        owner = torch.arange(len(groups)).repeat_interleave(sizes + 1)  # each has one pointer more than groups
+        place = torch.arange(len(owner)) - owner
+        pointers = (self.pointers[place] - firsts[owner]).split([size + 1 for size in groups])
+        rows = repeat(None) if self.edges is None else self.edges.split(edges)
+        return map(Wires, pointers, rows, self.nodes.split(edges))
 
     def ordered(self, values: Tensor) -> Tensor:
         """Rows of edges `[E, ...]`, group by group."""
