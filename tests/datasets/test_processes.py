@@ -55,6 +55,20 @@ def test_an_error_of_the_work_is_the_callers(workers):
         next(stream)
 
 
+class Awkward(Exception):
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def awkward(number):
+    raise Awkward("this", "that")
+
+
+def test_an_error_that_cannot_travel_still_says_what_it_is():
+    with pytest.raises(OutlandError, match="Awkward: this and that"):
+        list(spread(awkward, range(9), 2))
+
+
 def test_a_stream_that_is_left_early_reads_no_further_and_ends_its_processes():
     numbers = count()
     stream = spread(square, numbers, 2)

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 from outland.graphs import Batches, PackedGraphs, Schema, Task
-from outland.methods import Progress, build_method, method_settings
+from outland.methods import Progress, build_method, find_method, method_settings
 from outland.methods.irm import scale_slopes
 from outland.methods.parts.environments import environment_means, variance_over
 from outland.methods.parts.risk import label_losses
@@ -423,3 +423,19 @@ def test_backbones_all_serve_every_method():
             method = build_method(name, schema, settings, method_settings(name, {})).double()
             terms = method.phases()[0].loss(batch, Progress())
             assert all(term.isfinite() for term in terms.values())
+
+
+def test_a_parameter_of_the_method_itself_trains_too(any_splits):
+    class Scaled(find_method("erm")):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.scale = torch.nn.Parameter(torch.ones(1))
+
+        def loss(self, batch, progress):
+            return {"risk": self.risk(self.scale * self.classifier(batch), batch)}
+
+    method = Scaled(any_splits.schema, SMALL)
+    counts = method.parameter_counts()
+    assert counts["total"] == counts["classifier"] + 1
+    Trainer(method, any_splits, FRAME, 0).fit()
+    assert method.scale.item() != 1

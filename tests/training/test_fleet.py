@@ -62,6 +62,20 @@ def test_one_that_fails_does_not_disturb_the_others(cache, tmp_path, monkeypatch
     assert without_timing(alone) == without_timing(again.records[1])
 
 
+def test_not_even_by_an_error_nobody_thought_of(cache, tmp_path, monkeypatch):
+    wanted, read = specs("erm", "irm", seeds=(1,)), Trainer._read
+
+    def spoiled(self, log, epoch):
+        if self.method.name == "irm":
+            raise ValueError("out of the blue")
+        return read(self, log, epoch)
+
+    monkeypatch.setattr(Trainer, "_read", spoiled)
+    fleet = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache)
+    assert list(fleet.records) == [0]
+    assert isinstance(fleet.failures[1], ValueError)
+
+
 def test_without_memory_for_all_fewer_run_at_a_time(cache, tmp_path, monkeypatch):
     wanted, steps, at_once = specs("erm", seeds=(1, 2, 3)), Trainer.steps, []
 

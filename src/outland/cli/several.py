@@ -20,7 +20,10 @@ def train_several(
 
     specs = [replace(spec, seed=spec.seed + place) for place in range(seeds)]
     watcher = FleetWatcher(seeds * spec.train.epochs)
-    fleet = run_fleet(specs, out, resume=resume, force=force, device=device, data=data, watcher=watcher)
+    try:
+        fleet = run_fleet(specs, out, resume=resume, force=force, device=device, data=data, watcher=watcher)
+    finally:
+        watcher.close()
     if fleet.records:
         first = next(iter(fleet.records.values()))
         parts = [part for part in ("id_test", "val", "test") if part in first.selection[first.chosen]]
@@ -36,7 +39,7 @@ def train_several(
         table.add_row("mean", *(" ± ".join(shown(value, first.metric) for value in pair) for pair in pairs))
         Console().print(table)
     for place, problem in fleet.failures.items():
-        typer.secho(f"seed {specs[place].seed} failed: {problem}", err=True)
+        typer.secho(f"seed {specs[place].seed} failed: {type(problem).__name__}: {problem}", err=True)
     typer.echo(f"records: {out}/*/record.json")
     if fleet.failures:
         raise typer.Exit(1)

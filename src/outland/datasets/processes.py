@@ -6,6 +6,7 @@ each process has a pipe of its own, which ends when the process does.
 """
 
 import os
+import pickle
 import signal
 import sys
 from collections import deque
@@ -99,11 +100,20 @@ def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
         try:
             answer = (work(item), None)
         except Exception as error:
-            answer = (None, error)
+            answer = (None, _portable(error))
         try:
             pipe.send(answer)
         except OSError:
             return
+
+
+def _portable(error: Exception) -> Exception:
+    """The error if it survives the way between processes, else one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return OutlandError(f"{type(error).__name__}: {error}")
+    return error
 
 
 @contextmanager

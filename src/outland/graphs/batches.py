@@ -179,9 +179,14 @@ class Shapes:
         for shape in self.ladder:
             if nodes < shape.nodes and edges <= shape.edges:
                 return shape
-        larger = Shape(self.ladder[-1].graphs, *(round_up(math.ceil(1.1 * rows)) for rows in (nodes + 1, edges)))
-        self.ladder.append(larger)
-        return larger
+        # Beyond the ladder it goes on by tenths. No rung is remembered: a resumed run must meet the same shapes.
+        top, factor = self.ladder[-1], 1.0
+        while True:
+            factor *= 1.1
+            rows = (round_up(math.ceil(factor * max(size, 16))) for size in (top.nodes, top.edges))
+            larger = Shape(top.graphs, *rows)
+            if nodes < larger.nodes and edges <= larger.edges:
+                return larger
 
 
 def round_up(rows: int) -> int:

@@ -124,8 +124,8 @@ class Method(nn.Module):
         """Look at the training graphs once, before the first step; most methods need not."""
 
     def phases(self) -> list[Phase]:
-        """The moves of one training step, in order; unless a method says otherwise, all its modules go down `loss`."""
-        return [Phase("risk", tuple(self.children()), self.loss, self.settings.lr)]
+        """The moves of one training step, in order; unless a method says otherwise, all of it goes down `loss`."""
+        return [Phase("risk", (self,), self.loss, self.settings.lr)]
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """Named terms whose sum is minimised, for a method of one phase."""
@@ -150,7 +150,7 @@ class Method(nn.Module):
     def parameter_counts(self) -> dict[str, int]:
         """Parameters in all, at inference, and of each part."""
         parts = {name: sum(p.numel() for p in part.parameters()) for name, part in self.named_children()}
-        total = sum(parts.values())
+        total = sum(p.numel() for p in self.parameters())
         unused = sum(parts.get(name, 0) for name in self.training_only)
         return {"total": total, "inference": total - unused, **parts}
 

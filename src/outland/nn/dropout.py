@@ -35,4 +35,4 @@ class Dropout(nn.Module):
         # chance is that of the nearest multiple of 1/65536.
         words = torch.empty(-(-x.numel() // 4), dtype=torch.long).random_(-(2**63), None, generator=self.random)
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-        return draws >= round(self.p * 2**16) - 2**15
+        return draws >= min(round(self.p * 2**16), 2**16 - 1) - 2**15

@@ -21,7 +21,8 @@ class LinearBeforeNorm(nn.Linear):
     """A linear layer whose output goes straight into batch norm.
 
     While training, batch norm takes the constant away again, so its gradient is 0. Computed, it would be rounding
-    noise, which Adam scales up to whole steps: runs that should be equal would part. So it is not computed.
+    noise, which Adam scales up to whole steps: runs that should be equal would part. So it is not computed; weight
+    decay still acts.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -61,30 +61,34 @@ def run_fleet(
     result, waiting = Fleet(), deque(enumerate(specs))
     sailing: dict[int, tuple[Run, Iterator[None]]] = {}
     begun: set[int] = set()
-    while waiting or sailing:
-        while waiting and len(sailing) < width:
-            place, spec = waiting.popleft()
-            again = place in begun  # it made room for others: what it had done is still there
-            run = Run(spec, out, where, resume=resume or again, force=force and not again, watcher=watcher)
-            sailing[place] = run, run.steps(partial(shared.of, spec))
-            begun.add(place)
-        for place, (run, steps) in list(sailing.items()):
-            try:
-                next(steps)
-                continue
-            except StopIteration:
-                result.records[place] = run.record
-            except torch.OutOfMemoryError:
-                if len(sailing) == 1:
-                    result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
-                else:
-                    width = len(sailing) - 1
-                    console().print(f"[yellow]The GPU's memory is full: from here on {width} runs at a time[/]")
-                    waiting.append((place, specs[place]))
-            except OutlandError as problem:
-                result.failures[place] = problem
-            del sailing[place], run, steps
-            _free(where)
+    try:
+        while waiting or sailing:
+            while waiting and len(sailing) < width:
+                place, spec = waiting.popleft()
+                again = place in begun  # it made room for others: what it had done is still there
+                run = Run(spec, out, where, resume=resume or again, force=force and not again, watcher=watcher)
+                sailing[place] = run, run.steps(partial(shared.of, spec))
+                begun.add(place)
+            for place, (run, steps) in list(sailing.items()):
+                try:
+                    next(steps)
+                    continue
+                except StopIteration:
+                    result.records[place] = run.record
+                except torch.OutOfMemoryError:
+                    if len(sailing) == 1:
+                        result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
+                    else:
+                        width = len(sailing) - 1
+                        console().print(f"[yellow]The GPU's memory is full: from here on {width} runs at a time[/]")
+                        waiting.append((place, specs[place]))
+                except Exception as problem:
+                    result.failures[place] = problem
+                del sailing[place], run, steps
+                _free(where)
+    finally:
+        for _, steps in sailing.values():
+            steps.close()
     return result
 
 

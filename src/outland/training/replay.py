@@ -36,13 +36,17 @@ class Recorder:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """What is launched here goes to the run's own queue, after what was launched before."""
+        """What is launched here goes to the run's own queue, after what the caller launched before, before what follows."""
         if self._queue is None:
             yield
             return
-        self._queue.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._queue):
-            yield
+        outside = torch.cuda.current_stream(self.device)
+        self._queue.wait_stream(outside)
+        try:
+            with torch.cuda.stream(self._queue):
+                yield
+        finally:
+            outside.wait_stream(self._queue)
 
     def each(self, steps: Iterator[None]) -> Iterator[None]:
         """Every step in the run's own queue, and between two steps the caller's."""
@@ -67,6 +71,8 @@ class Recorder:
         try:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._queue):  # type: ignore[arg-type]
                 body()
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as problem:
             self.refused = str(problem).strip().partition("\n")[0]
             torch.cuda.synchronize(self.device)
@@ -96,6 +102,7 @@ class Questions:
     def rewind(self) -> None:
         """Expect the same questions from the start."""
         self._place = 0
+        self._answers.clear()
 
     def number(self, schedule: Callable[[Progress], float]) -> Tensor:
         """What a schedule says, in a tensor that follows it."""

@@ -107,7 +107,8 @@ class RunSpec:
         """The inverse of `to_json`."""
         table = plain["table"]
         return cls(
-            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset", "code")},
+            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset")},
+            code=plain.get("code", ""),
             settings=method_settings(plain["method"], plain["settings"]),
             backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
             train=change(TrainSettings(), plain["train"], "train"),

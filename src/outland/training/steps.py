@@ -7,6 +7,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
+from outland.errors import OutlandError
 from outland.graphs import Batches, Shape
 from outland.methods import Progress
 from outland.training.replay import Body, Questions, Recorder
@@ -121,6 +122,8 @@ class ReplayedSteps:
             batch = self.batches.gatherer.padded(index, shape)
             terms = self.stepper.step(batch, cast(Progress, questions))  # they answer as progress does
             names[:] = list(terms)
+            if len(names) > _MOST_TERMS:
+                raise OutlandError(f"a step with more than {_MOST_TERMS} loss terms cannot be recorded")
             row = torch.stack([term.double() for term in terms.values()])
             self.values[:, : len(terms)].index_copy_(0, self.place, row[None])
             self.place.add_(1)

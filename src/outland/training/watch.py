@@ -107,14 +107,16 @@ class FleetWatcher(Watcher):
     def epoch(self, row: dict[str, Any], metric: str) -> None:
         """One of the runs has done an epoch."""
         self._count(1)
-        if self._bar.disable and (self._done == self._epochs or time.monotonic() >= self._next):
+        if self._bar.disable and (self._done >= self._epochs or time.monotonic() >= self._next):
             self._next = time.monotonic() + _EVERY
             console().print(f"{self._done} of {self._epochs} epochs of all runs", highlight=False)
-        if self._done >= self._epochs:
-            self._bar.stop()
+
+    def close(self) -> None:
+        """All runs are over, for whatever reason."""
+        self._bar.stop()
 
     def _count(self, epochs: int) -> None:
-        self._done += epochs
+        self._done = min(self._done + epochs, self._epochs)
         self._bar.advance(self._task, epochs)
 
 
