@@ -36,7 +36,7 @@ class Recorder:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """What is launched here goes to the run's own queue, after what the caller launched before, before what follows."""
+        """What is launched here goes to the run's own queue: after what came before it, and before what follows."""
         if self._queue is None:
             yield
             return
