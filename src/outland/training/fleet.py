@@ -1,7 +1,7 @@
 """Many runs side by side on one device: while one waits to be read, the others keep it busy."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -59,7 +59,7 @@ def run_fleet(
     width = width or (10 if where.type == "cuda" else 1)
     shared = _Shared(lambda spec: load_splits(spec, where, cache, data))
     result, waiting = Fleet(), deque(enumerate(specs))
-    sailing: dict[int, tuple[Run, Iterator[None]]] = {}
+    sailing: dict[int, tuple[Run, Generator[None, None, None]]] = {}
     begun: set[int] = set()
     try:
         while waiting or sailing:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class Run:
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
         self._resume, self._force, self._watcher = resume, force, watcher
 
-    def steps(self, load: Callable[[], Splits]) -> Iterator[None]:
+    def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
         spec, folder = self.spec, self.folder
         with folder.claimed(self._resume, self._force):
