@@ -121,6 +121,8 @@ class TestCAL(MethodCase):
                 assert torch.allclose(found[name].grad, parameter.grad, atol=1e-9), name
                 compared += 1
         assert compared > 20
+        method.train()
+        assert torch.allclose(method(batch), erm.classifier(batch), atol=1e-9)
 
     @pytest.mark.usefixtures("steady_draws")
     def test_padding_changes_neither_losses_nor_gradients(self, any_set):
