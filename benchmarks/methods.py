@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/methods.py [--out results/motif-3000.json] [--seeds 5] [--workers 2]
 
-One thread a run. Cost is the time of a training epoch with its evaluation, relative to ERM's in the same run of this script.
+One thread a run. Cost is the time of a training epoch with its evaluation, relative to ERM's beside it.
 """
 
 import argparse
