@@ -1,6 +1,5 @@
 """`outland list`: what there is."""
 
-import shutil
 from typing import Any
 
 from rich.table import Table
@@ -9,7 +8,6 @@ from rich.text import Text
 from outland.errors import unknown
 
 _COST = "cost: time of a training step on Motif (width 300, batch 32), measured on a CPU, relative to ERM"
-_FIXED_GROUPS = ("data", "backbone", "train")
 
 
 def datasets() -> Table:
@@ -58,7 +56,7 @@ def settings(of: str | None = None) -> Table:
     from outland.settings import describe
     from outland.training import DataSettings, TrainSettings
 
-    fixed: dict[str, Any] = dict(zip(_FIXED_GROUPS, (DataSettings(), BackboneSettings(), TrainSettings()), strict=True))
+    fixed: dict[str, Any] = {"data": DataSettings(), "backbone": BackboneSettings(), "train": TrainSettings()}
     if of is None:
         chosen = fixed | {name: method_settings(name, {}) for name in METHODS}
     elif of in fixed:
@@ -78,8 +76,8 @@ def settings(of: str | None = None) -> Table:
 
 
 def _table(*columns: str, **rest: Any) -> Table:
-    """A table that folds long words and never cuts them; off a terminal as wide as it needs."""
+    """A table that folds long words and never cuts them, and whose first column has names to be typed as they are."""
     table = Table(**rest)
     for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=place == 0 and shutil.get_terminal_size().columns >= 80)
+        table.add_column(column, overflow="fold", no_wrap=place == 0)
     return table

@@ -72,9 +72,10 @@ class Gatherer:
         edges, edge_graph, edge_start, edge_count = _rows(
             self.edge_counts[index], self.edge_offsets[index], shape.edges, graph_mask
         )
+        bases = None
         if firsts is not None:
-            first_graph, first_node, first_edge = firsts.T
-            node_start, edge_start = node_start - first_node, edge_start - first_edge
+            node_start, edge_start = node_start - firsts[:, 1], edge_start - firsts[:, 2]
+            bases = firsts.index_select(0, edge_graph)
         shift = node_start.index_select(0, edge_graph)
         # Row by row: a selection along the second dimension is several times slower.
         edge_index = torch.stack([ends.index_select(0, edges) + shift for ends in graphs.edge_index])
@@ -84,14 +85,12 @@ class Gatherer:
             node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
             edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
             reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
+        if firsts is not None and bases is not None:
+            node_graph, edge_graph = node_graph - firsts[:, 0].index_select(0, node_graph), edge_graph - bases[:, 0]
         wires = {}
         if self._wired:
-            degrees = self.graphs.out_degrees.index_select(0, nodes).long()
-            bases = None if firsts is None else firsts[:, 1:].index_select(0, edge_graph)
+            degrees = graphs.out_degrees.index_select(0, nodes).long()
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
-        if firsts is not None:
-            node_graph, edge_graph = (g - first_graph.index_select(0, g) for g in (node_graph, edge_graph))
-        if self._wired:
             wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
         return GraphBatch(
             x=graphs.x.index_select(0, nodes),
@@ -112,7 +111,7 @@ class Gatherer:
         )
 
     def _wires(self, degrees: Tensor, edge_index: Tensor, reverse: Tensor, bases: Tensor | None) -> dict[str, Wires]:
-        """The edges by target and by source; `bases` `[E, 2]` are the node and edge that each edge counts from."""
+        """The edges by target and by source; `bases` `[E, 3]` are the graph, node and edge each counts from."""
         source, target = edge_index
         if not (self._in_order and self._two_way):
             outgoing = Wires.grouped(source, target, len(degrees), bases)

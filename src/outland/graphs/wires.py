@@ -37,13 +37,13 @@ class Wires:
     def grouped(cls, here: Tensor, there: Tensor, num_nodes: int, bases: Tensor | None = None) -> "Wires":
         """Group edges with these nodes `[E]` at this end and at the other.
 
-        `bases` `[E, 2]` say from which node and edge each edge counts, where several batches stand one after another.
+        `bases` `[E, 3]` say from which graph, node and edge each edge counts, where batches stand one after another.
         """
-        keys = here if bases is None else here + bases[:, 0]
+        keys = here if bases is None else here + bases[:, 1]
         order = keys.argsort(stable=True)
         nodes = torch.arange(num_nodes + 1, device=here.device)
         pointers = torch.searchsorted(keys.index_select(0, order), nodes)
-        return cls(pointers, order if bases is None else order - bases[:, 1], there.index_select(0, order))
+        return cls(pointers, order if bases is None else order - bases[:, 2], there.index_select(0, order))
 
     def apart(self, groups: list[int], edges: list[int]) -> Iterator["Wires"]:
         """The wires of several batches that stand one after another, with so many groups and edges each."""

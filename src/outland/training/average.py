@@ -14,6 +14,9 @@ class Average:
 
     At step t a share :math:`1 - \min(d, (1+t)/(10+t))` of it is replaced, so that the first steps are soon forgotten.
 
+    By hand, because `torch.optim.swa_utils` keeps a copy of the whole model and a decay that a replayed step cannot
+    follow.
+
     Args:
         method: whose weights.
         decay: d, share of the old in the long run; 0.999 looks back about a thousand steps.

@@ -17,6 +17,8 @@ from outland.training.runs import Run, find_device, load_splits
 from outland.training.spec import RunSpec
 from outland.training.watch import Watcher
 
+Sailing = tuple[Run, Generator[None, None, None]]  # a run, and its steps as they are taken
+
 
 @dataclass
 class Fleet:
@@ -56,40 +58,70 @@ def run_fleet(
         watcher: told of every epoch of every run.
     """
     where = find_device(device)
-    width = width or (10 if where.type == "cuda" else 1)
     shared = _Shared(lambda spec: load_splits(spec, where, cache, data))
-    result, waiting = Fleet(), deque(enumerate(specs))
-    sailing: dict[int, tuple[Run, Generator[None, None, None]]] = {}
-    begun: set[int] = set()
+
+    def launch(place: int, again: bool) -> Sailing:
+        spec = specs[place]
+        run = Run(spec, out, where, resume=resume or again, force=force and not again, watcher=watcher)
+        return run, run.steps(partial(shared.of, spec))
+
+    fleet = _Crowd(len(specs), width or (10 if where.type == "cuda" else 1), launch)
     try:
-        while waiting or sailing:
-            while waiting and len(sailing) < width:
-                place, spec = waiting.popleft()
-                again = place in begun  # it made room for others: what it had done is still there
-                run = Run(spec, out, where, resume=resume or again, force=force and not again, watcher=watcher)
-                sailing[place] = run, run.steps(partial(shared.of, spec))
-                begun.add(place)
-            for place, (run, steps) in list(sailing.items()):
-                try:
-                    next(steps)
-                    continue
-                except StopIteration:
-                    result.records[place] = run.record
-                except torch.OutOfMemoryError:
-                    if len(sailing) == 1:
-                        result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
-                    else:
-                        width = len(sailing) - 1
-                        console().print(f"[yellow]The GPU's memory is full: from here on {width} runs at a time[/]")
-                        waiting.append((place, specs[place]))
-                except Exception as problem:
-                    result.failures[place] = problem
-                del sailing[place], run, steps
-                _free(where)
+        while fleet.waiting or fleet.sailing:
+            fleet.fill()
+            for place in list(fleet.sailing):
+                if fleet.advance(place):
+                    _free(where)
     finally:
-        for _, steps in sailing.values():
+        for _, steps in fleet.sailing.values():
             steps.close()
-    return result
+    return fleet.result
+
+
+class _Crowd:
+    """Runs that wait and runs that are on their way, so many at a time.
+
+    Args:
+        count: of runs, which are known by their places.
+        width: how many at a time; lowered when memory runs out.
+        launch: begins the run at a place, or begins it again where it had to make room for others.
+    """
+
+    def __init__(self, count: int, width: int, launch: Callable[[int, bool], Sailing]) -> None:
+        self.width, self._launch = width, launch
+        self.waiting = deque((place, False) for place in range(count))
+        self.sailing: dict[int, Sailing] = {}
+        self.result = Fleet()
+
+    def fill(self) -> None:
+        """Launch what there is room for."""
+        while self.waiting and len(self.sailing) < self.width:
+            place, again = self.waiting.popleft()
+            self.sailing[place] = self._launch(place, again)
+
+    def advance(self, place: int) -> bool:
+        """Let one run take a step; whether it has ended, one way or another."""
+        run, steps = self.sailing[place]
+        try:
+            next(steps)
+            return False
+        except StopIteration:
+            self.result.records[place] = run.record
+        except torch.OutOfMemoryError:
+            self._make_room(place)
+        except Exception as problem:
+            self.result.failures[place] = problem
+        del self.sailing[place]
+        return True
+
+    def _make_room(self, place: int) -> None:
+        """A run goes back to those that wait; what it had done is still there."""
+        if len(self.sailing) == 1:
+            self.result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
+            return
+        self.width = len(self.sailing) - 1
+        console().print(f"[yellow]The GPU's memory is full: from here on {self.width} runs at a time[/]")
+        self.waiting.append((place, True))
 
 
 def _free(device: torch.device) -> None:
