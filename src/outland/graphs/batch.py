@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outland.graphs.wires import Wires, gather, scatter, weighted_sum
+from outland import kernels
+from outland.graphs.wires import Wires, gather, heard, pool, scatter, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class GraphBatch:
         index: place of each graph in the set it came from `[B]`.
         node_mask, edge_mask, graph_mask: which rows are real; None where all are.
         incoming, outgoing: the edges by target and by source; None where nobody has grouped them.
-        members: the nodes by graph, padding last.
+        members: the nodes by graph; padding is the last group, or in none.
     """
 
     x: Tensor
@@ -98,8 +99,8 @@ class GraphBatch:
 
     def sum_nodes(self, values: Tensor) -> Tensor:
         """Sum node rows by graph: `[N, ...]` to `[B, ...]`."""
-        if self.members is not None and _wide(values):
-            return scatter(values, self.node_graph, self.members)[: self.num_graphs]
+        if self.members is not None and _grouped(values):
+            return pool(values, self.node_graph, self.members, self.num_graphs)
         return self._sum(values, self.node_graph)
 
     def sum_edges(self, values: Tensor) -> Tensor:
@@ -108,6 +109,8 @@ class GraphBatch:
 
     def mean_nodes(self, values: Tensor) -> Tensor:
         """Mean of node rows by graph; 0 for a graph without nodes."""
+        if self.members is not None and kernels.fits(values) and _grouped(values):
+            return pool(values, self.node_graph, self.members, self.num_graphs, mean=True)
         return self.sum_nodes(values) / _column(self.node_count.clamp(min=1), values)
 
     def mean_edges(self, values: Tensor) -> Tensor:
@@ -132,13 +135,13 @@ class GraphBatch:
 
     def at_source(self, values: Tensor) -> Tensor:
         """Give each edge its source node's row: `[N, ...]` to `[E, ...]`."""
-        if self.outgoing is not None and _wide(values):
+        if self.outgoing is not None and _grouped(values):
             return gather(values, self.edge_index[0], self.outgoing)
         return values.index_select(0, self.edge_index[0])
 
     def at_target(self, values: Tensor) -> Tensor:
         """Give each edge its target node's row: `[N, ...]` to `[E, ...]`."""
-        if self.incoming is not None and _wide(values):
+        if self.incoming is not None and _grouped(values):
             return gather(values, self.edge_index[1], self.incoming)
         return values.index_select(0, self.edge_index[1])
 
@@ -148,22 +151,41 @@ class GraphBatch:
 
     def sum_neighbours(self, values: Tensor, weight: Tensor | None = None) -> Tensor:
         """Weighted sum of the rows of nodes at the sources of a node's edges: `[N, d]` to `[N, d]`."""
-        if self.incoming is not None and self.outgoing is not None:
+        if self.incoming is not None and self.outgoing is not None and _grouped(values):
             return weighted_sum(values, weight, self.incoming, self.outgoing)
         messages = self.at_source(values)
         return self.collect(messages if weight is None else messages * weight[:, None])
 
+    def hear(
+        self, values: Tensor, eps: Tensor, weight: Tensor | None = None, edge_state: Tensor | None = None
+    ) -> Tensor:
+        r"""What nodes hear in GIN, :math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})`.
+
+        Args:
+            values: the node rows x `[N, d]`.
+            eps: one number.
+            weight: of each edge `[E]`; None is 1.
+            edge_state: the edge rows e `[E, d]`; None is 0.
+        """
+        if self.incoming is not None and self.outgoing is not None and kernels.fits(values):
+            return heard(values, eps, weight, edge_state, self.incoming, self.outgoing)
+        if edge_state is None:  # a message is its source's, so none is written down
+            return (1 + eps) * values + self.sum_neighbours(values.relu(), weight)
+        messages = (self.at_source(values) + edge_state).relu()
+        return (1 + eps) * values + self.collect(messages if weight is None else messages * weight[:, None])
+
     def collect(self, messages: Tensor) -> Tensor:
         """Sum edge rows at their target node: `[E, ...]` to `[N, ...]`."""
-        if self.incoming is not None and _wide(messages):
+        if self.incoming is not None and _grouped(messages):
             return scatter(messages, self.edge_index[1], self.incoming)
         rows = messages.new_zeros(self.num_nodes, *messages.shape[1:])
         return rows.index_add_(0, self.edge_index[1], messages)
 
 
-def _wide(values: Tensor) -> bool:
-    """Whether a sparse product pays: for rows of several real numbers."""
-    return values.dim() == 2 and values.shape[1] >= 4 and values.is_floating_point()
+def _grouped(values: Tensor) -> bool:
+    """Whether sums by groups pay: for rows of several real numbers, where there are kernels for them."""
+    rows = values.dim() == 2 and values.shape[1] >= 4 and values.is_floating_point()
+    return rows and (not values.is_cuda or kernels.fits(values))
 
 
 def _all_of(rows: Tensor) -> Tensor:

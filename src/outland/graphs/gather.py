@@ -1,14 +1,20 @@
 """Cuts batches out of a set of graphs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from outland import kernels
 from outland.graphs.batch import GraphBatch
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.wires import Wires
+
+if TYPE_CHECKING:
+    from outland.kernels.cut import Source
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class Gatherer:
             tensor.to(graphs.device)
             for tensor in (graphs.node_counts, graphs.edge_counts, graphs.node_offsets, graphs.edge_offsets)
         )
-        self._wired = graphs.device.type == "cpu"
+        self._on_cpu = graphs.device.type == "cpu"
+        self._wired = self._on_cpu or kernels.installed()
         self._in_order, self._two_way = graphs.edge_habits
 
     def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
@@ -42,7 +49,7 @@ class Gatherer:
         They are gathered as one, numbered within each, and cut: most of the cost of a small batch is that it has to be
         asked for at all.
         """
-        if not self._wired:
+        if not self._on_cpu:
             for piece, shape in zip(index.split([shape.graphs for shape in shapes]), shapes, strict=True):
                 yield self.exact(piece, shape.nodes, shape.edges)
             return
@@ -59,7 +66,40 @@ class Gatherer:
         """
         if len(index) < shape.graphs:
             index = torch.cat([index, index.new_full((shape.graphs - len(index),), -1)])
+        if not self._on_cpu and self._wired and self._in_order and self._two_way:
+            return self.cut(index, shape)
         return self._gather(index, shape, padded=True)
+
+    def cut(self, index: Tensor, shape: Shape) -> GraphBatch:
+        """What `padded` does, by the GPU's kernels."""
+        from outland.kernels.cut import cut  # needs Triton
+
+        graphs, fields = self.graphs, cut(self._source, index, shape.nodes, shape.edges)
+        pointers, reverse, target = fields.pop("pointers"), fields["reverse"], fields["edge_index"][1]
+        return GraphBatch(
+            **fields | {"members": Wires(fields["members"], None, fields["node_graph"])},
+            y=graphs.y.index_select(0, fields["index"]),
+            environment=None if graphs.environment is None else graphs.environment.index_select(0, fields["index"]),
+            incoming=Wires(pointers, reverse, target),
+            outgoing=Wires(pointers, None, target),
+        )
+
+    @cached_property
+    def _source(self) -> "Source":
+        from outland.kernels.cut import Source  # needs Triton
+
+        graphs, degrees = self.graphs, self.graphs.out_degrees.long()
+        return Source(
+            graphs.x.contiguous(),
+            graphs.edge_index.contiguous(),
+            graphs.reverse,
+            graphs.edge_attr,
+            self.node_counts,
+            self.edge_counts,
+            self.node_offsets,
+            self.edge_offsets,
+            degrees.cumsum(0) - degrees,
+        )
 
     def _gather(self, index: Tensor, shape: Shape, padded: bool, firsts: Tensor | None = None) -> GraphBatch:
         """The graphs at `index`; with `firsts` `[G, 3]` every graph counts graphs, nodes and edges from there."""
@@ -91,6 +131,8 @@ class Gatherer:
         if self._wired:
             degrees = graphs.out_degrees.index_select(0, nodes).long()
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
+            if padded and not self._on_cpu:  # a kernel need not walk through padding
+                wires = {name: replace(one, pointers=_without_last(one.pointers)) for name, one in wires.items()}
             wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
         return GraphBatch(
             x=graphs.x.index_select(0, nodes),
@@ -121,6 +163,11 @@ class Gatherer:
         last = ends.new_full((min(len(ends), 1),), len(source))  # the last node has the padding
         pointers = torch.cat([ends.new_zeros(1), ends[:-1], last])
         return {"incoming": Wires(pointers, reverse, target), "outgoing": Wires(pointers, None, target)}
+
+
+def _without_last(pointers: Tensor) -> Tensor:
+    """The last group left empty."""
+    return torch.cat([pointers[:-1], pointers[-2:-1]])
 
 
 def _apart(whole: GraphBatch, graphs: list[int], nodes: list[int], edges: list[int]) -> Iterator[GraphBatch]:

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from outland import kernels
+
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
@@ -54,6 +56,11 @@ class Wires:
         rows = repeat(None) if self.edges is None else self.edges.split(edges)
         return map(Wires, pointers, rows, self.nodes.split(edges))
 
+    @property
+    def groups(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """As the GPU's kernels take them."""
+        return self.pointers, self.edges, self.nodes
+
     def ordered(self, values: Tensor) -> Tensor:
         """Rows of edges `[E, ...]`, group by group."""
         return values if self.edges is None else values.index_select(0, self.edges)
@@ -71,14 +78,37 @@ def weighted_sum(x: Tensor, weight: Tensor | None, incoming: Wires, outgoing: Wi
         weight: of each edge `[E]`; None is 1.
         incoming, outgoing: the edges by target and by source.
     """
+    if kernels.fits(x):
+        from outland.kernels.sparse import hear  # needs Triton
+
+        return hear(x, weight, None, None, False, incoming.groups, outgoing.groups)
     total: Tensor = _WeightedSum.apply(x, weight, incoming, outgoing)  # type: ignore[no-untyped-call]
     return total
+
+
+def heard(
+    x: Tensor, eps: Tensor, weight: Tensor | None, state: Tensor | None, incoming: Wires, outgoing: Wires
+) -> Tensor:
+    """What nodes hear in a GIN layer, on a GPU: see `GraphBatch.hear`, which has the plain twin."""
+    from outland.kernels.sparse import hear  # needs Triton
+
+    return hear(x, weight, state, eps, True, incoming.groups, outgoing.groups)
 
 
 def scatter(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
     """Sum of the rows `[E, d]` in each group, where `groups` `[E]` says the same as `wires`."""
     total: Tensor = _Scatter.apply(values, groups, wires)  # type: ignore[no-untyped-call]
     return total
+
+
+def pool(values: Tensor, owner: Tensor, members: Wires, graphs: int, mean: bool = False) -> Tensor:
+    """Sum, or on a GPU mean, of the rows `[N, d]` of each of so many graphs; rows of other owners are left out."""
+    if kernels.fits(values):
+        from outland.kernels.sparse import pool as pooled  # needs Triton
+
+        return pooled(values, owner, members.pointers[: graphs + 1], mean)
+    assert not mean, "the plain twin of a mean divides by itself"
+    return scatter(values, owner, members)[:graphs]
 
 
 def gather(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
@@ -88,6 +118,10 @@ def gather(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
 
 
 def _sum_at(values: Tensor, wires: Wires) -> Tensor:
+    if kernels.fits(values):
+        from outland.kernels.sparse import gather_sum  # needs Triton
+
+        return gather_sum(values, wires.groups)
     edges = torch.arange(len(values), device=values.device) if wires.edges is None else wires.edges
     return _product(wires.pointers, edges, None, values, len(values))
 

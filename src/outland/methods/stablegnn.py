@@ -64,7 +64,7 @@ class Clusters(nn.Module):
         around = (ties @ z) / ties.sum(2, keepdim=True).clamp(min=1e-6)
         real = batch.graph_mask
         rows = None if real is None else real[:, None].expand(-1, z.shape[1]).flatten()
-        update = self.norm((self.own(z) + self.neighbours(around)).flatten(0, 1), rows).relu()
+        update = self.norm((self.own(z) + self.neighbours(around)).flatten(0, 1), rows, relu=True)
         return z, update.view_as(z)
 
 

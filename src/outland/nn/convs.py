@@ -66,12 +66,8 @@ class GIN(Conv):
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch, edges = wiring.batch, wiring.edge_state
-        if edges is None:  # a message is its source's, so none is written down
-            heard = batch.sum_neighbours(x.relu(), wiring.edge_weight)
-        else:
-            heard = batch.collect(wiring.weighted((batch.at_source(x) + edges).relu()))
-        total = (1 + self.eps) * x + heard
-        hidden: Tensor = self.norm(self.expand(total), batch.node_mask).relu()
+        hidden: Tensor = self.expand(batch.hear(x, self.eps, wiring.edge_weight, edges))
+        hidden = self.norm(hidden, batch.node_mask, relu=True)
         out: Tensor = self.contract(hidden)
         return out
 

@@ -27,6 +27,10 @@ class Dropout(nn.Module):
             return x * 0
         return x * self._kept(x).to(x.dtype).mul_(1 / (1 - self.p))
 
+    def seed(self, device: torch.device) -> Tensor:
+        """A fresh seed from the stream, for a kernel that draws by itself."""
+        return torch.randint(2**31 - 1, (1,), generator=self.random, device=device)
+
     def _kept(self, x: Tensor) -> Tensor:
         """Which entries stay."""
         if x.device.type != "cpu":

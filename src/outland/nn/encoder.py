@@ -75,8 +75,8 @@ class Encoder(nn.Module):
         for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
             last = place == len(self.convs) - 1
             edge_state = self._edge_state(batch, place)
-            h = normalise(conv(x, Wiring(batch, edge_weight, edge_state), initial), batch.node_mask)
-            h = self.dropout(h if last else h.relu())
+            h = conv(x, Wiring(batch, edge_weight, edge_state), initial)
+            h = normalise(h, batch.node_mask, relu=not last, dropout=self.dropout)
             if self.settings.residual and h.shape == x.shape:
                 h = h + x
             if self.virtual is not None and memory is not None and not last:
@@ -128,6 +128,6 @@ class VirtualNode(nn.Module):
         """The next memory of each graph, from its nodes and the last one."""
         weighted = x if node_weight is None else x * node_weight[:, None]
         pooled = batch.sum_nodes(weighted) + memory
-        hidden = self.expand_norm(self.expand(pooled), batch.graph_mask).relu()
-        out: Tensor = self.contract_norm(self.contract(hidden), batch.graph_mask).relu()
+        hidden = self.expand_norm(self.expand(pooled), batch.graph_mask, relu=True)
+        out: Tensor = self.contract_norm(self.contract(hidden), batch.graph_mask, relu=True)
         return out

@@ -28,7 +28,7 @@ class Head(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Logits of each graph."""
         if self.expand is not None:
-            h = self.dropout(self.norm(self.expand(h), batch.graph_mask).relu())
+            h = self.norm(self.expand(h), batch.graph_mask, relu=True, dropout=self.dropout)
         logits: Tensor = self.linear(h)
         return logits
 

@@ -3,13 +3,23 @@
 import torch
 from torch import Tensor, nn
 
+from outland import kernels
+from outland.nn.dropout import Dropout
+
 
 class NoNorm(nn.Module):
     """Leaves everything as it is, where batch norm is not wanted."""
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`x`."""
-        return x
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, relu: bool = False, dropout: Dropout | None = None
+    ) -> Tensor:
+        """`x`, and what else is asked for."""
+        return _then(x, relu, dropout)
+
+
+def _then(x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
+    x = x.relu() if relu else x
+    return x if dropout is None else dropout(x)
 
 
 def norm(width: int, wanted: bool) -> nn.Module:
@@ -42,8 +52,17 @@ class BatchNorm(nn.BatchNorm1d):
     PyTorch refuses to train on, has variance 0.
     """
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise `x [N, d]`; `mask [N]` says which rows are real."""
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, relu: bool = False, dropout: Dropout | None = None
+    ) -> Tensor:
+        """Normalise `x [N, d]`; `mask [N]` says which rows are real. A ReLU and dropout may follow at once."""
+        still = not (self.training or (torch.is_grad_enabled() and self.weight.requires_grad))
+        if kernels.fits(x) and len(x) and (self.training or still):
+            return self._fused(x, mask, relu, dropout)
+        return _then(self._normalise(x, mask), relu, dropout)
+
+    def _normalise(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The plain twin of what the GPU's kernels do."""
         if not self.training or (mask is None and x.shape[0] > 1):
             normalised: Tensor = super().forward(x)
             return normalised
@@ -57,6 +76,31 @@ class BatchNorm(nn.BatchNorm1d):
         self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
         scaled = centred * torch.rsqrt(variance + self.eps)
         return scaled * self.weight + self.bias
+
+    def _fused(self, x: Tensor, mask: Tensor | None, relu: bool, dropout: Dropout | None) -> Tensor:
+        from outland.kernels.norm import Normed, norm_relu_drop  # needs Triton
+
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        drop = 0.0 if dropout is None or not dropout.training else dropout.p
+        inside = self.training and 0 < drop < 1
+        plan = Normed(
+            self.weight,
+            self.bias,
+            self.running_mean,
+            self.running_var,
+            self.num_batches_tracked,
+            self.momentum,
+            self.eps,
+            self.training,
+            relu,
+            drop if inside else 0.0,
+            dropout.seed(x.device) if inside and dropout is not None else None,
+        )
+        out = norm_relu_drop(x, mask, plan)
+        return out if inside or dropout is None else dropout(out)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:

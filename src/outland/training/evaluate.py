@@ -6,6 +6,7 @@ from torch import Tensor
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
 from outland.training.metrics import Scores, score
+from outland.training.precision import Precision, computing
 from outland.training.replay import Body, Recorder
 
 
@@ -33,10 +34,18 @@ class Evaluation:
         splits: the data.
         batch_size: graphs a batch.
         recorder: of this run; without one the program is carried out anew each time.
+        precision: of matrix products.
     """
 
-    def __init__(self, method: Method, splits: Splits, batch_size: int, recorder: Recorder | None = None) -> None:
-        self.method, self.splits, self.recorder = method, splits, recorder
+    def __init__(
+        self,
+        method: Method,
+        splits: Splits,
+        batch_size: int,
+        recorder: Recorder | None = None,
+        precision: Precision = "tf32",
+    ) -> None:
+        self.method, self.splits, self.recorder, self.precision = method, splits, recorder, precision
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
         self._batches = Batches(splits.graphs, index, batch_size)
@@ -52,7 +61,8 @@ class Evaluation:
         done = 0
         for place, graphs, nodes, edges in self._pieces:
             batch = self._batches.gatherer.exact(place[:graphs], nodes, edges)
-            self.logits[done : done + graphs].copy_(self.method(batch))
+            with computing(self.precision, self.logits.device):
+                self.logits[done : done + graphs].copy_(self.method(batch))
             done += graphs
 
     def run(self) -> None:

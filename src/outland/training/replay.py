@@ -6,7 +6,6 @@ one by one takes longer than running them.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -34,29 +33,27 @@ class Recorder:
         self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._pool: object = None
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """What is launched here goes to the run's own queue: after what came before it, and before what follows."""
+    def each(self, steps: Iterator[None]) -> Iterator[None]:
+        """Every step in the run's own queue, and between two steps the caller's.
+
+        The run comes after what was launched before its first step, and before what follows its last; in between the
+        two queues do not wait for each other, so that several runs go on at the same time.
+        """
         if self._queue is None:
-            yield
+            yield from steps
             return
         outside = torch.cuda.current_stream(self.device)
         self._queue.wait_stream(outside)
         try:
-            with torch.cuda.stream(self._queue):
+            while True:
+                with torch.cuda.stream(self._queue):
+                    try:
+                        next(steps)
+                    except StopIteration:
+                        return
                 yield
         finally:
             outside.wait_stream(self._queue)
-
-    def each(self, steps: Iterator[None]) -> Iterator[None]:
-        """Every step in the run's own queue, and between two steps the caller's."""
-        while True:
-            with self.current():
-                try:
-                    next(steps)
-                except StopIteration:
-                    return
-            yield
 
     def record(self, body: Body) -> Body:
         """Something that does what `body` does. It must have been called before, so that all it creates once is there.

@@ -9,6 +9,7 @@ import torch
 from outland.graphs import Layout
 from outland.methods import Schedule
 from outland.settings import check_ranges
+from outland.training.precision import Precision
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class TrainSettings:
         select: rule by which the saved model is chosen.
         balance: equal numbers of each environment in every batch.
         layout: of the training batches.
+        precision: of matrix products: `tf32` where a GPU offers it, `float32`, or `bf16` for whole layers.
         average: score and keep a moving average of the weights instead of the weights themselves, with this share of
             the old at each step, as 0.999; 0 has none.
         checkpoint_every: epochs between checkpoints.
@@ -39,6 +41,7 @@ class TrainSettings:
     select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
     balance: bool = False
     layout: Layout = "exact"
+    precision: Precision = "tf32"
     average: float = 0.0
     checkpoint_every: int = 1
 

@@ -11,6 +11,7 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
 from outland.training.average import Average
+from outland.training.precision import computing
 from outland.training.settings import TrainSettings
 
 WATCHED = "watch."  # what a method shows beside its losses
@@ -40,6 +41,7 @@ class Stepper:
         self.method, self.settings = method, settings
         self.movers = [self._mover(phase) for phase in method.phases()]
         self.everyone = list(method.parameters())
+        self._zeros: dict[nn.Parameter, Tensor] = {}
         self.average = Average(method, settings.average) if settings.average else None
 
     def _mover(self, phase: Phase) -> Mover:
@@ -86,6 +88,10 @@ class Stepper:
             parameter.requires_grad_(False)
         for parameter in mover.parameters:
             parameter.requires_grad_(True)
+        with computing(self.settings.precision, self.everyone[0].device):
+            return self._slope(mover, batch, progress)
+
+    def _slope(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
         terms = mover.phase.loss(batch, progress)
         if not isinstance(terms, dict):
             raise OutlandError(
@@ -94,8 +100,14 @@ class Stepper:
         total = torch.stack(list(terms.values())).sum()
         gradients = torch.autograd.grad(total, mover.parameters, allow_unused=True)
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
-            parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+            parameter.grad = self._none(parameter) if gradient is None else gradient
         return terms
+
+    def _none(self, parameter: nn.Parameter) -> Tensor:
+        """A gradient of 0, the same each time: the optimiser only reads it."""
+        if parameter not in self._zeros:
+            self._zeros[parameter] = torch.zeros_like(parameter)
+        return self._zeros[parameter]
 
     @contextmanager
     def rehearsal(self, *more: Tensor) -> Iterator[None]:

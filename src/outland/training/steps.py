@@ -124,7 +124,7 @@ class ReplayedSteps:
             names[:] = list(terms)
             if len(names) > _MOST_TERMS:
                 raise OutlandError(f"a step with more than {_MOST_TERMS} loss terms cannot be recorded")
-            row = torch.stack([term.double() for term in terms.values()])
+            row = torch.stack(list(terms.values())).double()
             self.values[:, : len(terms)].index_copy_(0, self.place, row[None])
             self.place.add_(1)
 

@@ -40,7 +40,7 @@ class Trainer:
         seed: of batch order, dropout and the method's own draws.
         checkpoints: where snapshots go; None keeps none.
         watcher: what a person sees.
-        replay: record steps and replay them (see `ReplayedSteps`).
+        replay: record steps and replay them (see `ReplayedSteps`); by default on a GPU.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Trainer:
         seed: int = 0,
         checkpoints: Checkpoints | None = None,
         watcher: Watcher | None = None,
-        replay: bool = False,
+        replay: bool | None = None,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
         self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
@@ -75,7 +75,7 @@ class Trainer:
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
         self.recorder = Recorder(self.device)
-        self.replay = replay
+        self.replay = self.device.type == "cuda" if replay is None else replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}
@@ -130,12 +130,13 @@ class Trainer:
 
     def _ready(self) -> tuple[Steps, Evaluation]:
         """How steps are taken and parts are scored."""
-        size = self.settings.scoring_batch(self.device)
-        if not self.replay:
-            return EagerSteps(self.stepper, self.batches), Evaluation(self.method, self.splits, size)
         self.recorder.streams = (self.method.random, self.method.dropout_random)
-        evaluation = Evaluation(self.method, self.splits, size, self.recorder)
-        return ReplayedSteps(self.stepper, self.batches, self.recorder), evaluation
+        recorder = self.recorder if self.replay else None
+        size, precision = self.settings.scoring_batch(self.device), self.settings.precision
+        evaluation = Evaluation(self.method, self.splits, size, recorder, precision)
+        if recorder is None:
+            return EagerSteps(self.stepper, self.batches), evaluation
+        return ReplayedSteps(self.stepper, self.batches, recorder), evaluation
 
     def _epoch(self, epoch: int, steps: Steps, evaluation: Evaluation) -> Iterator[None]:
         started = time.perf_counter()

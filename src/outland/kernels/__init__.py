@@ -1,0 +1,22 @@
+"""Programs for the GPU, written by hand in Triton where PyTorch would launch many small ones.
+
+Each has a plain twin elsewhere in the library that says the same in PyTorch; tests hold the two side by side. Nothing
+here is imported before a tensor on a GPU asks for it, so that Triton is not needed on a machine without one.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+
+@cache
+def installed() -> bool:
+    """Whether Triton is here; it comes with PyTorch's builds for NVIDIA GPUs."""
+    return find_spec("triton") is not None
+
+
+def fits(tensor: Tensor) -> bool:
+    """Whether the kernels take this tensor: on a GPU, in single precision or less."""
+    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16, torch.float16) and installed()

@@ -1,0 +1,26 @@
+"""How exactly a run computes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+
+Precision = Literal["tf32", "float32", "bf16"]
+
+
+@contextmanager
+def computing(precision: Precision, device: torch.device) -> Iterator[None]:
+    """What is computed here is computed so; everything is stored in single precision all the same.
+
+    `tf32` rounds what enters a matrix product to 10 bits on GPUs that gain by it, and is `float32` elsewhere; `bf16`
+    does whole layers in half the bits.
+    """
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16", cache_enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)

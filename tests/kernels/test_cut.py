@@ -1,0 +1,38 @@
+"""The GPU's way of cutting padded batches beside the plain one; off a GPU it runs in Triton's interpreter."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from outland.graphs import Shape
+from outland.graphs.gather import Gatherer
+from tests.kernels.cases import DEVICE, triton_is_here
+
+pytestmark = triton_is_here
+
+
+@pytest.mark.parametrize("rows", [(96, 400), (400, 1200)])
+@pytest.mark.parametrize("place", [[0], [3, 1, 2], [5, -1, -1, 0, 700, 13], [-1], []])
+def test_a_cut_batch_equals_a_gathered_one(motif, place, rows):
+    graphs = motif.graphs.select(torch.arange(800))
+    graphs = dataclasses.replace(graphs, edge_attr=torch.arange(2 * graphs.edge_index.shape[1]).reshape(-1, 2))
+    gatherer, shape = Gatherer(graphs), Shape(6, *rows)
+    index = torch.tensor(place + [-1] * (6 - len(place)))
+    plain = gatherer.padded(index, shape)
+    on_device = Gatherer(graphs.to(DEVICE))
+    ours = on_device.cut(index.to(DEVICE), shape)
+    names = [field.name for field in dataclasses.fields(plain) if isinstance(getattr(plain, field.name), torch.Tensor)]
+    assert {"x", "edge_attr", "y", "environment", "graph_mask", "reverse"} <= set(names)
+    for name in names:
+        found = getattr(ours, name).cpu()
+        assert found.dtype == getattr(plain, name).dtype, name
+        assert torch.equal(found, getattr(plain, name)), name
+    real = int(plain.edge_mask.sum())
+    for side in ("incoming", "outgoing"):
+        wires, expected = getattr(ours, side), getattr(plain, side)
+        assert torch.equal(wires.pointers.cpu(), expected.pointers.clamp(max=real))
+        assert torch.equal(wires.nodes.cpu()[:real], expected.nodes[:real])
+    assert torch.equal(ours.incoming.edges.cpu()[:real], plain.incoming.edges[:real])
+    assert ours.outgoing.edges is None
+    assert torch.equal(ours.members.pointers.cpu(), plain.members.pointers[:-1])
