@@ -47,7 +47,7 @@ class Normed:
 def norm_relu_drop(x: Tensor, mask: Tensor | None, plan: Normed) -> Tensor:
     """`x [N, d]` normalised over the rows that `mask [N]` marks, cut at 0, thinned; rows it does not mark become 0."""
     run = _Trained if plan.training else _Fixed
-    out: Tensor = run.apply(x.contiguous(), mask, plan.weight, plan.bias, plan)  # type: ignore[no-untyped-call]
+    out: Tensor = run.apply(x.contiguous(), mask, plan.weight, plan.bias, plan)
     return out
 
 

@@ -36,7 +36,7 @@ def hear(
         incoming, outgoing: the edges by target and by source.
     """
     state = None if state is None else state.contiguous()
-    heard: Tensor = _Hear.apply(x.contiguous(), weight, state, eps, relu, incoming, outgoing)  # type: ignore[no-untyped-call]
+    heard: Tensor = _Hear.apply(x.contiguous(), weight, state, eps, relu, incoming, outgoing)
     return heard
 
 
@@ -52,7 +52,7 @@ def gather_sum(values: Tensor, groups: Groups, mean: bool = False) -> Tensor:
 
 def pool(values: Tensor, owner: Tensor, pointers: Tensor, mean: bool) -> Tensor:
     """Sum, or mean, of groups of rows `[N, d]` that stand one after another; rows of no group are left out."""
-    total: Tensor = _Pool.apply(values, owner, pointers, mean)  # type: ignore[no-untyped-call]
+    total: Tensor = _Pool.apply(values, owner, pointers, mean)
     return total
 
 
@@ -100,7 +100,7 @@ class _Hear(torch.autograd.Function):
         x, weight, state, eps = ctx.saved_tensors
         pointers, edges, nodes = ctx.outgoing
         needs_x, needs_weight, needs_state, needs_eps = ctx.needs_input_grad[:4]
-        block, grid = _columns(*x.shape, whole=needs_weight)
+        block, grid = _columns(x.shape[0], x.shape[1], needs_weight)
         for_x = torch.empty_like(x) if needs_x else None
         for_weight = torch.zeros_like(weight) if needs_weight else None  # edges in no group have slope 0
         for_state = torch.zeros_like(state) if needs_state else None
