@@ -175,11 +175,10 @@ def _normalise(
     there = column < width
     if TRAINING:
         plane = blocks * width
-        part = tl.arange(0, P)
-        place, inside = _tile(blocks, width, part, column)
-        counts = tl.load(parts + place, mask=inside, other=0)
-        means = tl.load(parts + plane + place, mask=inside, other=0)
-        squares = tl.load(parts + 2 * plane + place, mask=inside, other=0)
+        each_part, known = _tile(blocks, width, tl.arange(0, P), column)
+        counts = tl.load(parts + each_part, mask=known, other=0)
+        means = tl.load(parts + plane + each_part, mask=known, other=0)
+        squares = tl.load(parts + 2 * plane + each_part, mask=known, other=0)
         count = tl.sum(counts, 0)
         mean = tl.sum(counts * means, 0) / tl.maximum(count, 1)
         apart = means - mean[None, :]
@@ -261,9 +260,9 @@ def _back(
     """Put the blocks' sums together and write the slopes of the rows, the weight and the bias."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     there = column < width
-    place, inside = _tile(blocks, width, tl.arange(0, P), column)
-    plain = tl.sum(tl.load(parts + place, mask=inside, other=0), 0)
-    product = tl.sum(tl.load(parts + blocks * width + place, mask=inside, other=0), 0)
+    each_part, known = _tile(blocks, width, tl.arange(0, P), column)
+    plain = tl.sum(tl.load(parts + each_part, mask=known, other=0), 0)
+    product = tl.sum(tl.load(parts + blocks * width + each_part, mask=known, other=0), 0)
     if block == 0:
         tl.store(for_bias + column, plain, mask=there)
         tl.store(for_weight + column, product, mask=there)
