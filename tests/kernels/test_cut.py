@@ -36,3 +36,5 @@ def test_a_cut_batch_equals_a_gathered_one(motif, place, rows):
     assert torch.equal(ours.incoming.edges.cpu()[:real], plain.incoming.edges[:real])
     assert ours.outgoing.edges is None
     assert torch.equal(ours.members.pointers.cpu(), plain.members.pointers[:-1])
+    ends = torch.cat([torch.zeros(1, dtype=torch.long), plain.edge_count.cumsum(0)])
+    assert torch.equal(ours.edge_members.pointers.cpu(), ends)

@@ -28,7 +28,7 @@ class GraphBatch:
         index: place of each graph in the set it came from `[B]`.
         node_mask, edge_mask, graph_mask: which rows are real; None where all are.
         incoming, outgoing: the edges by target and by source; None where nobody has grouped them.
-        members: the nodes by graph; padding is the last group, or in none.
+        members, edge_members: the nodes and the edges by graph; padding is the last group, or in none.
     """
 
     x: Tensor
@@ -48,6 +48,7 @@ class GraphBatch:
     incoming: Wires | None = None
     outgoing: Wires | None = None
     members: Wires | None = None
+    edge_members: Wires | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -90,32 +91,37 @@ class GraphBatch:
             changes = {"incoming": None, "outgoing": None, **changes}
         if "node_graph" in changes:
             changes = {"members": None, **changes}
+        if "edge_graph" in changes:
+            changes = {"edge_members": None, **changes}
         return replace(self, **changes)
 
-    def _sum(self, values: Tensor, owner: Tensor) -> Tensor:
+    def _sum(self, values: Tensor, owner: Tensor, members: Wires | None) -> Tensor:
+        if members is not None and _grouped(values):
+            return pool(values, owner, members, self.num_graphs)
         rows = self.num_graphs + (self.graph_mask is not None)
         total = values.new_zeros(rows, *values.shape[1:]).index_add_(0, owner, values)
         return total[: self.num_graphs]
 
+    def _mean(self, values: Tensor, owner: Tensor, members: Wires | None, count: Tensor) -> Tensor:
+        if members is not None and kernels.fits(values):
+            return pool(values, owner, members, self.num_graphs, mean=True)
+        return self._sum(values, owner, members) / _column(count.clamp(min=1), values)
+
     def sum_nodes(self, values: Tensor) -> Tensor:
         """Sum node rows by graph: `[N, ...]` to `[B, ...]`."""
-        if self.members is not None and _grouped(values):
-            return pool(values, self.node_graph, self.members, self.num_graphs)
-        return self._sum(values, self.node_graph)
+        return self._sum(values, self.node_graph, self.members)
 
     def sum_edges(self, values: Tensor) -> Tensor:
         """Sum edge rows by graph: `[E, ...]` to `[B, ...]`."""
-        return self._sum(values, self.edge_graph)
+        return self._sum(values, self.edge_graph, self.edge_members)
 
     def mean_nodes(self, values: Tensor) -> Tensor:
         """Mean of node rows by graph; 0 for a graph without nodes."""
-        if self.members is not None and kernels.fits(values) and _grouped(values):
-            return pool(values, self.node_graph, self.members, self.num_graphs, mean=True)
-        return self.sum_nodes(values) / _column(self.node_count.clamp(min=1), values)
+        return self._mean(values, self.node_graph, self.members, self.node_count)
 
     def mean_edges(self, values: Tensor) -> Tensor:
         """Mean of edge rows by graph; 0 for a graph without edges."""
-        return self.sum_edges(values) / _column(self.edge_count.clamp(min=1), values)
+        return self._mean(values, self.edge_graph, self.edge_members, self.edge_count)
 
     def mean_graphs(self, values: Tensor) -> Tensor:
         """Mean over the real graphs: `[B, ...]` to `[...]`."""
@@ -183,9 +189,10 @@ class GraphBatch:
 
 
 def _grouped(values: Tensor) -> bool:
-    """Whether sums by groups pay: for rows of several real numbers, where there are kernels for them."""
-    rows = values.dim() == 2 and values.shape[1] >= 4 and values.is_floating_point()
-    return rows and (not values.is_cuda or kernels.fits(values))
+    """Whether sums by groups pay: on a GPU where there are kernels for them, else for rows of several real numbers."""
+    if values.is_cuda:
+        return kernels.fits(values)
+    return values.dim() == 2 and values.shape[1] >= 4 and values.is_floating_point()
 
 
 def _all_of(rows: Tensor) -> Tensor:

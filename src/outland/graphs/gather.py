@@ -75,9 +75,12 @@ class Gatherer:
         from outland.kernels.cut import cut  # needs Triton
 
         graphs, fields = self.graphs, cut(self._source, index, shape.nodes, shape.edges)
-        pointers, reverse, target = fields.pop("pointers"), fields["reverse"], fields["edge_index"][1]
+        by_graph, pointers = fields.pop("by_graph"), fields.pop("pointers")
+        reverse, target = fields["reverse"], fields["edge_index"][1]
         return GraphBatch(
-            **fields | {"members": Wires(fields["members"], None, fields["node_graph"])},
+            **fields,
+            members=Wires(by_graph[0], None, fields["node_graph"]),
+            edge_members=Wires(by_graph[1], None, fields["edge_graph"]),
             y=graphs.y.index_select(0, fields["index"]),
             environment=None if graphs.environment is None else graphs.environment.index_select(0, fields["index"]),
             incoming=Wires(pointers, reverse, target),
@@ -134,6 +137,8 @@ class Gatherer:
             if padded and not self._on_cpu:  # a kernel need not walk through padding
                 wires = {name: replace(one, pointers=_without_last(one.pointers)) for name, one in wires.items()}
             wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
+            if not self._on_cpu:
+                wires["edge_members"] = _members(edge_count, edge_graph, shape.edges if padded else None)
         return GraphBatch(
             x=graphs.x.index_select(0, nodes),
             edge_index=edge_index,

@@ -102,11 +102,12 @@ def scatter(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
 
 
 def pool(values: Tensor, owner: Tensor, members: Wires, graphs: int, mean: bool = False) -> Tensor:
-    """Sum, or on a GPU mean, of the rows `[N, d]` of each of so many graphs; rows of other owners are left out."""
+    """Sum, or on a GPU mean, of the rows `[N, ...]` of each of so many graphs; rows of other owners are left out."""
     if kernels.fits(values):
         from outland.kernels.sparse import pool as pooled  # needs Triton
 
-        return pooled(values, owner, members.pointers[: graphs + 1], mean)
+        total = pooled(values.reshape(len(values), -1), owner, members.pointers[: graphs + 1], mean)
+        return total.reshape(graphs, *values.shape[1:])
     assert not mean, "the plain twin of a mean divides by itself"
     return scatter(values, owner, members)[:graphs]
 
@@ -121,7 +122,8 @@ def _sum_at(values: Tensor, wires: Wires) -> Tensor:
     if kernels.fits(values):
         from outland.kernels.sparse import gather_sum  # needs Triton
 
-        return gather_sum(values, wires.groups)
+        total = gather_sum(values.reshape(len(values), -1), wires.groups)
+        return total.reshape(-1, *values.shape[1:])
     edges = torch.arange(len(values), device=values.device) if wires.edges is None else wires.edges
     return _product(wires.pointers, edges, None, values, len(values))
 

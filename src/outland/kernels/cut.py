@@ -43,8 +43,8 @@ class Source:
 def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]:
     """The graphs at `index` `[B]`, where -1 is none, filled up to so many nodes and edges.
 
-    Returns the fields of a batch by name; `pointers` and `members` say where the groups of edges by source, and of
-    nodes by graph, begin. Padding is in no group.
+    Returns the fields of a batch by name; `pointers` say where the edges of each source begin, and the two rows of
+    `by_graph` where the nodes and the edges of each graph do. Padding is in no group.
     """
     graphs, device = len(index), index.device
     long = partial(torch.empty, dtype=torch.long, device=device)
@@ -86,7 +86,7 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
         "edge_mask": edge_mask,
         "graph_mask": real,
         "pointers": pointers,
-        "members": bounds[0],
+        "by_graph": bounds[:2],
     }
 
 

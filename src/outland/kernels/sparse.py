@@ -87,9 +87,25 @@ class _Hear(torch.autograd.Function):
     ) -> Tensor:
         pointers, edges, nodes = incoming
         out = torch.empty_like(x)
-        block, grid = _columns(*x.shape)
+        block, (rows, blocks) = _columns(*x.shape)
+        many = _together(rows)
         flags = (weight is not None, state is not None, eps is not None, relu, edges is not None)
-        _hear[grid](x, weight, state, eps, pointers, edges, nodes, out, x.shape[1], *flags, _deep(nodes, len(x)), block)
+        _hear[triton.cdiv(rows, many), blocks](
+            x,
+            weight,
+            state,
+            eps,
+            pointers,
+            edges,
+            nodes,
+            out,
+            rows,
+            x.shape[1],
+            *flags,
+            many,
+            _deep(nodes, rows),
+            block,
+        )
         ctx.save_for_backward(x, weight, state, eps)
         ctx.relu, ctx.outgoing = relu, outgoing
         return out
@@ -107,9 +123,10 @@ class _Hear(torch.autograd.Function):
         for_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
         flags = (weight is not None, state is not None, eps is not None, ctx.relu, edges is not None)
         wanted = (needs_x, needs_weight, needs_state, needs_eps)
-        _hear_back[grid](
+        many = _together(len(x))
+        _hear_back[triton.cdiv(len(x), many), grid[1]](
             x, weight, state, eps, slope.contiguous(), pointers, edges, nodes, for_x, for_weight, for_state, for_eps,
-            x.shape[1], *flags, *wanted, _deep(nodes, len(x)), block, num_warps=8 if block > 256 else 4,
+            len(x), x.shape[1], *flags, *wanted, many, _deep(nodes, len(x)), block, num_warps=8 if block > 256 else 4,
         )  # fmt: skip
         total = None if for_eps is None else for_eps.sum().reshape(eps.shape).to(eps.dtype)
         return for_x, for_weight, for_state, total, None, None, None
@@ -121,88 +138,97 @@ def _columns(rows: int, width: int, whole: bool = False) -> tuple[int, tuple[int
     return block, (rows, triton.cdiv(width, block))
 
 
+def _together(nodes: int) -> int:
+    """Nodes that a program sees one after another: neighbours of one are often neighbours of the next."""
+    return int(min(16, max(1, triton.next_power_of_2(nodes // 2048))))
+
+
 def _deep(edges: Tensor, groups: int) -> int:
     """Rows that a program reads at a time: about as many as a group has."""
     return int(min(8, max(2, triton.next_power_of_2(len(edges) // max(groups, 1)))))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _hear(
-    x, weight, state, eps, pointers, edges, nodes, out, width,
+    x, weight, state, eps, pointers, edges, nodes, out, count, width,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, OWN: tl.constexpr, RELU: tl.constexpr, EDGES: tl.constexpr,
-    K: tl.constexpr, C: tl.constexpr,
+    MANY: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    node, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
+    column = tl.program_id(1) * C + tl.arange(0, C)
     there = column < width
-    total = tl.zeros((C,), tl.float32)
-    first, last = tl.load(pointers + node), tl.load(pointers + node + 1)
-    for start in range(first, last, K):
-        place = start + tl.arange(0, K)
-        inside = place < last
-        both = inside[:, None] & there[None, :]
-        source = tl.load(nodes + place, mask=inside, other=0)
-        message = tl.load(x + source[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
-        edge = place
-        if EDGES:
-            edge = tl.load(edges + place, mask=inside, other=0)
-        if STATE:
-            message += tl.load(state + edge[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
-        if RELU:
-            message = tl.maximum(message, 0)
-        if WEIGHT:
-            message *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]
-        total += tl.sum(message, 0)
-    own = node * width + column
-    if OWN:
-        total += (1 + tl.load(eps)) * tl.load(x + own, mask=there, other=0).to(tl.float32)
-    tl.store(out + own, total, mask=there)
+    begin = tl.program_id(0).to(tl.int64) * MANY
+    for node in range(begin, tl.minimum(begin + MANY, count)):
+        total = tl.zeros((C,), tl.float32)
+        first, last = tl.load(pointers + node), tl.load(pointers + node + 1)
+        for start in range(first, last, K):
+            place = start + tl.arange(0, K)
+            inside = place < last
+            both = inside[:, None] & there[None, :]
+            source = tl.load(nodes + place, mask=inside, other=0)
+            message = tl.load(x + source[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
+            edge = place
+            if EDGES:
+                edge = tl.load(edges + place, mask=inside, other=0)
+            if STATE:
+                message += tl.load(state + edge[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
+            if RELU:
+                message = tl.maximum(message, 0)
+            if WEIGHT:
+                message *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]
+            total += tl.sum(message, 0)
+        own = node * width + column
+        if OWN:
+            total += (1 + tl.load(eps)) * tl.load(x + own, mask=there, other=0).to(tl.float32)
+        tl.store(out + own, total, mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _hear_back(
-    x, weight, state, eps, slope, pointers, edges, nodes, for_x, for_weight, for_state, for_eps, width,
+    x, weight, state, eps, slope, pointers, edges, nodes, for_x, for_weight, for_state, for_eps, count, width,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, OWN: tl.constexpr, RELU: tl.constexpr, EDGES: tl.constexpr,
     FOR_X: tl.constexpr, FOR_WEIGHT: tl.constexpr, FOR_STATE: tl.constexpr, FOR_EPS: tl.constexpr,
-    K: tl.constexpr, C: tl.constexpr,
+    MANY: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """One program a source: the slopes of its row, and of the weights and rows of its outgoing edges."""
-    node, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
+    """For each source: the slopes of its row, and of the weights and rows of its outgoing edges."""
+    column = tl.program_id(1) * C + tl.arange(0, C)
     there = column < width
-    own = node * width + column
-    value = tl.load(x + own, mask=there, other=0).to(tl.float32)
-    total = tl.zeros((C,), tl.float32)
-    first, last = tl.load(pointers + node), tl.load(pointers + node + 1)
-    for start in range(first, last, K):
-        place = start + tl.arange(0, K)
-        inside = place < last
-        both = inside[:, None] & there[None, :]
-        target = tl.load(nodes + place, mask=inside, other=0)
-        change = tl.load(slope + target[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
-        edge = place
-        if EDGES:
-            edge = tl.load(edges + place, mask=inside, other=0)
-        message = tl.zeros((K, C), tl.float32) + value[None, :]
-        if STATE:
-            message += tl.load(state + edge[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
-        if FOR_WEIGHT:
-            sent = message
+    begin = tl.program_id(0).to(tl.int64) * MANY
+    for node in range(begin, tl.minimum(begin + MANY, count)):
+        own = node * width + column
+        value = tl.load(x + own, mask=there, other=0).to(tl.float32)
+        total = tl.zeros((C,), tl.float32)
+        first, last = tl.load(pointers + node), tl.load(pointers + node + 1)
+        for start in range(first, last, K):
+            place = start + tl.arange(0, K)
+            inside = place < last
+            both = inside[:, None] & there[None, :]
+            target = tl.load(nodes + place, mask=inside, other=0)
+            change = tl.load(slope + target[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
+            edge = place
+            if EDGES:
+                edge = tl.load(edges + place, mask=inside, other=0)
+            message = tl.zeros((K, C), tl.float32) + value[None, :]
+            if STATE:
+                message += tl.load(state + edge[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
+            if FOR_WEIGHT:
+                sent = message
+                if RELU:
+                    sent = tl.maximum(message, 0)
+                tl.store(for_weight + edge, tl.sum(sent * change, 1), mask=inside)
+            if WEIGHT:
+                change *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]
             if RELU:
-                sent = tl.maximum(message, 0)
-            tl.store(for_weight + edge, tl.sum(sent * change, 1), mask=inside)
-        if WEIGHT:
-            change *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]
-        if RELU:
-            change = tl.where(message > 0, change, 0)
-        if FOR_STATE:
-            tl.store(for_state + edge[:, None] * width + column[None, :], change, mask=both)
-        total += tl.sum(change, 0)
-    if OWN:
-        here = tl.load(slope + own, mask=there, other=0).to(tl.float32)
-        total += (1 + tl.load(eps)) * here
-        if FOR_EPS:
-            tl.store(for_eps + node * tl.num_programs(1) + tl.program_id(1), tl.sum(here * value, 0))
-    if FOR_X:
-        tl.store(for_x + own, total, mask=there)
+                change = tl.where(message > 0, change, 0)
+            if FOR_STATE:
+                tl.store(for_state + edge[:, None] * width + column[None, :], change, mask=both)
+            total += tl.sum(change, 0)
+        if OWN:
+            here = tl.load(slope + own, mask=there, other=0).to(tl.float32)
+            total += (1 + tl.load(eps)) * here
+            if FOR_EPS:
+                tl.store(for_eps + node * tl.num_programs(1) + tl.program_id(1), tl.sum(here * value, 0))
+        if FOR_X:
+            tl.store(for_x + own, total, mask=there)
 
 
 @triton.jit

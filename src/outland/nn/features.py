@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from outland import kernels
 from outland.graphs import Features
 
 
@@ -33,6 +34,10 @@ class FeatureEncoder(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """`[rows, columns]` to `[rows, out_width]`."""
+        if self.table is not None and kernels.fits(self.table.weight):
+            from outland.kernels.embed import embed  # needs Triton
+
+            return embed(values, self.offsets, self.table.weight)
         if self.table is not None:
             embedded: Tensor = self.table(values.long() + self.offsets).sum(1)
             return embedded

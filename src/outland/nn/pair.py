@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from outland import kernels
 from outland.graphs import GraphBatch
 
 
@@ -10,6 +11,11 @@ def pair_linear(linear: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
 
     It splits into a part for the source and one for the target, each computed once a node.
     """
+    if batch.incoming is not None and batch.outgoing is not None and kernels.fits(h):
+        from outland.kernels.pair import pair_sum  # needs Triton
+
+        both = nn.functional.linear(h, linear.weight.reshape(-1, h.shape[1]))  # source, target, source, ...
+        return pair_sum(both, linear.bias, batch.edge_index, batch.incoming.groups, batch.outgoing.groups)
     at_source, at_target = linear.weight.chunk(2, dim=1)
     out = batch.at_source(h @ at_source.T) + batch.at_target(h @ at_target.T)
     return out if linear.bias is None else out + linear.bias
