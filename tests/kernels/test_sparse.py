@@ -56,21 +56,20 @@ def test_hearing_equals_its_twin(nodes, edges, width, weighted, with_state, own,
         close(slopes[name], slope)
 
 
-def test_edges_in_no_group_neither_count_nor_have_a_slope():
+def test_edges_of_no_group_neither_count_nor_have_a_slope():
     from outland.kernels.sparse import hear
 
-    _, _, incoming, outgoing = wired(6, 12)
-    cut = []
-    for pointers, edges, nodes in (incoming, outgoing):
-        shorter = pointers.clone()
-        shorter[-1] = shorter[-2]  # the last node's edges belong to nobody
-        cut.append((shorter, edges, nodes))
-    x, weight = torch.randn(6, 8, device=DEVICE), torch.rand(12, device=DEVICE).requires_grad_()
-    out = hear(x, weight, None, None, True, *cut)
-    assert not out[-1].any()
+    source, target, incoming, outgoing = wired(6, 12)
+    more = torch.full((5,), 5, device=DEVICE)  # five rows of padding, at the last node
+    longer = [(pointers, edges, torch.cat([nodes, more])) for pointers, edges, nodes in (incoming, outgoing)]
+    x = torch.randn(6, 8, device=DEVICE)
+    weight, state = torch.rand(17, device=DEVICE).requires_grad_(), torch.randn(17, 8, device=DEVICE).requires_grad_()
+    out = hear(x, weight, state, None, True, *longer)
+    close(out, plain(x, weight[:12], state[:12], None, True, source, target))
     out.sum().backward()
-    lost = outgoing[1][outgoing[0][-2] : outgoing[0][-1]]
-    assert not weight.grad[lost].any()
+    assert not weight.grad[12:].any()
+    assert not state.grad[12:].any()
+    assert weight.grad[:12].all()
 
 
 @pytest.mark.parametrize("mean", [False, True])

@@ -1,7 +1,7 @@
 """Cuts batches out of a set of graphs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,7 @@ class Gatherer:
         """
         if len(index) < shape.graphs:
             index = torch.cat([index, index.new_full((shape.graphs - len(index),), -1)])
-        if not self._on_cpu and self._wired and self._in_order and self._two_way:
+        if not self._on_cpu and self._wired:
             return self.cut(index, shape)
         return self._gather(index, shape, padded=True)
 
@@ -75,23 +75,28 @@ class Gatherer:
         from outland.kernels.cut import cut  # needs Triton
 
         graphs, fields = self.graphs, cut(self._source, index, shape.nodes, shape.edges)
-        by_graph, pointers = fields.pop("by_graph"), fields.pop("pointers")
-        reverse, target = fields["reverse"], fields["edge_index"][1]
+        by_graph, outgoing, incoming = (fields.pop(name) for name in ("by_graph", "outgoing", "incoming"))
         return GraphBatch(
             **fields,
             members=Wires(by_graph[0], None, fields["node_graph"]),
             edge_members=Wires(by_graph[1], None, fields["edge_graph"]),
             y=graphs.y.index_select(0, fields["index"]),
             environment=None if graphs.environment is None else graphs.environment.index_select(0, fields["index"]),
-            incoming=Wires(pointers, reverse, target),
-            outgoing=Wires(pointers, None, target),
+            incoming=Wires(*incoming),
+            outgoing=Wires(*outgoing),
         )
 
     @cached_property
     def _source(self) -> "Source":
         from outland.kernels.cut import Source  # needs Triton
 
-        graphs, degrees = self.graphs, self.graphs.out_degrees.long()
+        graphs, ordered = self.graphs, self._in_order and self._two_way
+        owner = torch.arange(len(graphs), device=graphs.device).repeat_interleave(self.edge_counts)
+        ends = graphs.edge_index.long() + self.node_offsets[owner]
+        counts = torch.stack([torch.bincount(end, minlength=len(graphs.x)) for end in ends])
+        orders = None
+        if not ordered:
+            orders = torch.stack([end.argsort(stable=True) for end in ends]) - self.edge_offsets[owner]
         return Source(
             graphs.x.contiguous(),
             graphs.edge_index.contiguous(),
@@ -101,7 +106,8 @@ class Gatherer:
             self.edge_counts,
             self.node_offsets,
             self.edge_offsets,
-            degrees.cumsum(0) - degrees,
+            counts.cumsum(1) - counts,
+            orders,
         )
 
     def _gather(self, index: Tensor, shape: Shape, padded: bool, firsts: Tensor | None = None) -> GraphBatch:
@@ -134,8 +140,6 @@ class Gatherer:
         if self._wired:
             degrees = graphs.out_degrees.index_select(0, nodes).long()
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
-            if padded and not self._on_cpu:  # a kernel need not walk through padding
-                wires = {name: replace(one, pointers=_without_last(one.pointers)) for name, one in wires.items()}
             wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
             if not self._on_cpu:
                 wires["edge_members"] = _members(edge_count, edge_graph, shape.edges if padded else None)
@@ -168,11 +172,6 @@ class Gatherer:
         last = ends.new_full((min(len(ends), 1),), len(source))  # the last node has the padding
         pointers = torch.cat([ends.new_zeros(1), ends[:-1], last])
         return {"incoming": Wires(pointers, reverse, target), "outgoing": Wires(pointers, None, target)}
-
-
-def _without_last(pointers: Tensor) -> Tensor:
-    """The last group left empty."""
-    return torch.cat([pointers[:-1], pointers[-2:-1]])
 
 
 def _apart(whole: GraphBatch, graphs: list[int], nodes: list[int], edges: list[int]) -> Iterator[GraphBatch]:

@@ -1,7 +1,6 @@
 """Cuts a padded batch out of a set of graphs in three launches: one over graphs, one over nodes, one over edges.
 
-For sets whose edges stand in the order of their sources, each with its other direction. The plain twin is
-`graphs.Gatherer`, which does it by fifty small steps.
+The plain twin is `graphs.Gatherer`, which does it by fifty small steps.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,9 @@ class Source:
         reverse: place of each edge's other direction within its graph `[E]`.
         edge_attr: edge rows `[E, F_e]`, if there are any.
         node_counts, edge_counts, node_offsets, edge_offsets: of each graph `[G]`.
-        pointers: where the edges that leave each node begin, in the whole set `[N]`.
+        pointers: where the edges that leave, and those that reach, each node begin, in the whole set `[2, N]`.
+        orders: place within its graph of each edge, by source and by target `[2, E]`; None where edges stand by
+            source and have their other direction, so that nothing need be looked up.
     """
 
     x: Tensor
@@ -38,13 +39,14 @@ class Source:
     node_offsets: Tensor
     edge_offsets: Tensor
     pointers: Tensor
+    orders: Tensor | None
 
 
 def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]:
     """The graphs at `index` `[B]`, where -1 is none, filled up to so many nodes and edges.
 
-    Returns the fields of a batch by name; `pointers` say where the edges of each source begin, and the two rows of
-    `by_graph` where the nodes and the edges of each graph do. Padding is in no group.
+    Returns the fields of a batch by name, and beside them the groups that `graphs.Wires` are made of: `by_graph`, where
+    the nodes and the edges of each graph begin, and `outgoing` and `incoming`. Padding is in no group.
     """
     graphs, device = len(index), index.device
     long = partial(torch.empty, dtype=torch.long, device=device)
@@ -56,22 +58,27 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
         graphs, _power(graphs),
     )  # fmt: skip
     x = source.x.new_empty(nodes, source.x.shape[1])
-    node_graph, pointers = long(nodes), long(nodes + 1)
+    node_graph, pointers = long(nodes), long(2, nodes + 1)
     node_mask = torch.empty(nodes, dtype=torch.bool, device=device)
     _nodes[(triton.cdiv(nodes + 1, _ROWS),)](
         bounds, source.x, source.pointers, x, node_graph, node_mask, pointers,
-        graphs, nodes, x.shape[1], _power(graphs), _power(x.shape[1]), _ROWS,
+        graphs, nodes, len(source.x), x.shape[1], _power(graphs), _power(x.shape[1]), _ROWS,
     )  # fmt: skip
     edge_index, edge_graph, reverse = (long(shape) for shape in ((2, edges), edges, edges))
     edge_mask = torch.empty(edges, dtype=torch.bool, device=device)
     attr = None if source.edge_attr is None else source.edge_attr.new_empty(edges, source.edge_attr.shape[1])
     columns = 1 if attr is None else attr.shape[1]
+    groups = None if source.orders is None else long(4, edges)  # edges and far nodes, by source and by target
     if edges:
         _edges[(triton.cdiv(edges, _ROWS),)](
-            bounds, source.edge_index, source.reverse, source.edge_attr, edge_index, edge_graph, reverse, edge_mask,
-            attr, graphs, nodes, edges, source.edge_index.shape[1], columns,
-            attr is not None, _power(graphs), _power(columns), _ROWS,
+            bounds, source.edge_index, source.reverse, source.edge_attr, source.orders,
+            edge_index, edge_graph, reverse, edge_mask, attr, groups, graphs, nodes, edges, source.edge_index.shape[1], columns,
+            attr is not None, groups is not None, _power(graphs), _power(columns), _ROWS,
         )  # fmt: skip
+    if groups is None:
+        outgoing, incoming = (pointers[0], None, edge_index[1]), (pointers[0], reverse, edge_index[1])
+    else:
+        outgoing, incoming = (pointers[0], groups[0], groups[1]), (pointers[1], groups[2], groups[3])
     return {
         "x": x,
         "edge_index": edge_index,
@@ -85,7 +92,8 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
         "node_mask": node_mask,
         "edge_mask": edge_mask,
         "graph_mask": real,
-        "pointers": pointers,
+        "outgoing": outgoing,
+        "incoming": incoming,
         "by_graph": bounds[:2],
     }
 
@@ -131,10 +139,10 @@ def _owner(ends, row, graphs, B: tl.constexpr):
     return found
 
 
-@triton.jit(do_not_specialize=["graphs", "nodes"])
+@triton.jit(do_not_specialize=["graphs", "nodes", "stride"])
 def _nodes(
     bounds, all_x, all_pointers, x, node_graph, node_mask, pointers,
-    graphs, nodes, width, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
+    graphs, nodes, stride, width, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64)
     inside, line = row < nodes, graphs + 1
@@ -149,17 +157,17 @@ def _nodes(
     values = tl.load(all_x + source[:, None] * width + column[None, :], mask=both, other=0)
     tl.store(x + row[:, None] * width + column[None, :], values, mask=both)
     total = tl.load(bounds + line + graphs)
-    first = tl.load(all_pointers + source, mask=real, other=0) - tl.load(bounds + 3 * line + graph, mask=real, other=0)
-    first = tl.where(real, first + tl.load(bounds + line + graph, mask=real, other=0), total)
-    tl.store(pointers + row, first, mask=inside)
-    tl.store(pointers + row, tl.zeros_like(row) + total, mask=row == nodes)
+    shift = tl.load(bounds + line + graph, mask=real, other=0) - tl.load(bounds + 3 * line + graph, mask=real, other=0)
+    for side in tl.static_range(2):
+        first = tl.load(all_pointers + side * stride + source, mask=real, other=0) + shift
+        tl.store(pointers + side * (nodes + 1) + row, tl.where(real, first, total), mask=row <= nodes)
 
 
 @triton.jit(do_not_specialize=["graphs", "nodes", "edges", "stride"])
 def _edges(
-    bounds, all_edges, all_reverse, all_attr, edge_index, edge_graph, reverse, edge_mask, attr,
+    bounds, all_edges, all_reverse, all_attr, orders, edge_index, edge_graph, reverse, edge_mask, attr, groups,
     graphs, nodes, edges, stride, width,
-    ATTR: tl.constexpr, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
+    ATTR: tl.constexpr, ORDERS: tl.constexpr, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64)
     inside, line = row < edges, graphs + 1
@@ -177,6 +185,13 @@ def _edges(
     tl.store(reverse + row, tl.where(real, back, row), mask=inside)
     tl.store(edge_graph + row, graph, mask=inside)
     tl.store(edge_mask + row, real, mask=inside)
+    if ORDERS:
+        begin = source - (row - start)  # of the graph's edges in the set
+        for side in tl.static_range(2):
+            local = tl.load(orders + side * stride + source, mask=here, other=0).to(tl.int64)
+            far = tl.load(all_edges + (1 - side) * stride + begin + local, mask=here, other=0).to(tl.int64) + first
+            tl.store(groups + 2 * side * edges + row, tl.where(real, local + start, row), mask=inside)
+            tl.store(groups + (2 * side + 1) * edges + row, tl.where(real, far, nodes - 1), mask=inside)
     if ATTR:
         column = tl.arange(0, F)
         both = inside[:, None] & (column < width)[None, :]

@@ -1,7 +1,8 @@
 """Sums over the edges at each node, one program a node: what edges carry is never written down edge by edge.
 
 Groups of edges come as three tensors, as in `graphs.Wires`: where each node's group begins `[N + 1]`, the edge rows
-group by group `[E]` (None where they stand so), and the node at the other end of each `[E]`.
+group by group `[E]` (None where they stand so), and the node at the other end of each `[E]`. Edges of no group are the
+last rows.
 """
 
 from typing import Any
@@ -118,15 +119,15 @@ class _Hear(torch.autograd.Function):
         needs_x, needs_weight, needs_state, needs_eps = ctx.needs_input_grad[:4]
         block, grid = _columns(x.shape[0], x.shape[1], needs_weight)
         for_x = torch.empty_like(x) if needs_x else None
-        for_weight = torch.zeros_like(weight) if needs_weight else None  # edges in no group have slope 0
-        for_state = torch.zeros_like(state) if needs_state else None
+        for_weight = torch.empty_like(weight) if needs_weight else None
+        for_state = torch.empty_like(state) if needs_state else None
         for_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
         flags = (weight is not None, state is not None, eps is not None, ctx.relu, edges is not None)
         wanted = (needs_x, needs_weight, needs_state, needs_eps)
         many = _together(len(x))
         _hear_back[triton.cdiv(len(x), many), grid[1]](
             x, weight, state, eps, slope.contiguous(), pointers, edges, nodes, for_x, for_weight, for_state, for_eps,
-            len(x), x.shape[1], *flags, *wanted, many, _deep(nodes, len(x)), block, num_warps=8 if block > 256 else 4,
+            len(x), x.shape[1], len(nodes), *flags, *wanted, many, _deep(nodes, len(x)), block, num_warps=8 if block > 256 else 4,
         )  # fmt: skip
         total = None if for_eps is None else for_eps.sum().reshape(eps.shape).to(eps.dtype)
         return for_x, for_weight, for_state, total, None, None, None
@@ -182,9 +183,9 @@ def _hear(
         tl.store(out + own, total, mask=there)
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit(do_not_specialize=["count", "rows"])
 def _hear_back(
-    x, weight, state, eps, slope, pointers, edges, nodes, for_x, for_weight, for_state, for_eps, count, width,
+    x, weight, state, eps, slope, pointers, edges, nodes, for_x, for_weight, for_state, for_eps, count, width, rows,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, OWN: tl.constexpr, RELU: tl.constexpr, EDGES: tl.constexpr,
     FOR_X: tl.constexpr, FOR_WEIGHT: tl.constexpr, FOR_STATE: tl.constexpr, FOR_EPS: tl.constexpr,
     MANY: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
@@ -192,6 +193,11 @@ def _hear_back(
     """For each source: the slopes of its row, and of the weights and rows of its outgoing edges."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = column < width
+    for padding in range(tl.load(pointers + count) + tl.program_id(0), rows, tl.num_programs(0)):  # edges of no group
+        if FOR_WEIGHT:
+            tl.store(for_weight + padding, 0.0)
+        if FOR_STATE:
+            tl.store(for_state + padding * width + column, tl.zeros((C,), tl.float32), mask=there)
     begin = tl.program_id(0).to(tl.int64) * MANY
     for node in range(begin, tl.minimum(begin + MANY, count)):
         own = node * width + column

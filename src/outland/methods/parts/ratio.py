@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
@@ -29,7 +28,7 @@ def ratio_penalty(
     has_edges = batch.edge_count > 0
     nodes = _penalty(batch.mean_nodes, mask.node, node_ratio, indicator)
     edges = _penalty(batch.mean_edges, mask.edge, edge_ratio, indicator)
-    return batch.mean_graphs(nodes + torch.where(has_edges, edges, 0))
+    return batch.mean_graphs(nodes + edges * has_edges)
 
 
 def _penalty(mean: Callable[[Tensor], Tensor], mask: Tensor, ratio: float, indicator: Indicator) -> Tensor:

@@ -25,7 +25,7 @@ def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor,
             losses = functional.mse_loss(logits, target, reduction="none")
     if batch.graph_mask is not None:
         known = known & batch.graph_mask[:, None]
-    return torch.where(known, losses, 0), known
+    return losses * known, known
 
 
 def mean_over(values: Tensor, counted: Tensor) -> Tensor:
@@ -35,4 +35,5 @@ def mean_over(values: Tensor, counted: Tensor) -> Tensor:
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
     """The mean loss over the known labels of a batch; 0 if it has none."""
-    return mean_over(*label_losses(logits, batch, task))
+    losses, known = label_losses(logits, batch, task)
+    return losses.sum() / known.sum().clamp(min=1)
