@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from outland.kernels.sparse import Groups
+
 _ROWS = 128
 
 
@@ -72,12 +74,13 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
     if edges:
         _edges[(triton.cdiv(edges, _ROWS),)](
             bounds, source.edge_index, source.reverse, source.edge_attr, source.orders,
-            edge_index, edge_graph, reverse, edge_mask, attr, groups, graphs, nodes, edges, source.edge_index.shape[1], columns,
+            edge_index, edge_graph, reverse, edge_mask, attr, groups,
+            graphs, nodes, edges, source.edge_index.shape[1], columns,
             attr is not None, groups is not None, _power(graphs), _power(columns), _ROWS,
         )  # fmt: skip
-    if groups is None:
-        outgoing, incoming = (pointers[0], None, edge_index[1]), (pointers[0], reverse, edge_index[1])
-    else:
+    outgoing: Groups = (pointers[0], None, edge_index[1])
+    incoming: Groups = (pointers[0], reverse, edge_index[1])
+    if groups is not None:
         outgoing, incoming = (pointers[0], groups[0], groups[1]), (pointers[1], groups[2], groups[3])
     return {
         "x": x,

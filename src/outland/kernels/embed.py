@@ -53,7 +53,7 @@ def _embed(values, offsets, table, out, rows, width, COUNT: tl.constexpr, R: tl.
     inside = row < rows
     both = inside[:, None] & (column < width)[None, :]
     total = tl.zeros((R, C), tl.float32)
-    for one in range(COUNT):
+    for one in tl.static_range(COUNT):
         entry = tl.load(values + row * COUNT + one, mask=inside, other=0).to(tl.int64) + tl.load(offsets + one)
         total += tl.load(table + entry[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
     tl.store(out + row.to(tl.int64)[:, None] * width + column[None, :], total, mask=both)
@@ -73,7 +73,7 @@ def _embed_back(
         both = inside[:, None] & (column < width)[None, :]
         change = tl.load(slope + row.to(tl.int64)[:, None] * width + column[None, :], mask=both, other=0)
         hit = tl.zeros((V, R), tl.float32)
-        for one in range(COUNT):
+        for one in tl.static_range(COUNT):
             found = tl.load(values + row * COUNT + one, mask=inside, other=0).to(tl.int64) + tl.load(offsets + one)
             hit += (found[None, :] == entry[:, None]).to(tl.float32)
         total += tl.dot(hit, change.to(tl.float32), input_precision="ieee")

@@ -29,6 +29,7 @@ class Normed:
         relu: whether one follows.
         drop: chance of each entry to become 0 after that.
         seed: of those draws, a number in a tensor; None where nothing is dropped.
+        salt: to be added to it.
     """
 
     weight: Tensor
@@ -42,6 +43,7 @@ class Normed:
     relu: bool
     drop: float
     seed: Tensor | None
+    salt: int = 0
 
 
 def norm_relu_drop(x: Tensor, mask: Tensor | None, plan: Normed) -> Tensor:
@@ -60,7 +62,7 @@ class _Trained(torch.autograd.Function):
         _moments[grid](x, mask, parts, *x.shape, each, mask is not None, _TILE_ROWS, _COLUMNS)
         _normalise[grid](
             x, mask, weight, bias, plan.mean, plan.variance, plan.count, plan.seed, parts, found, out,
-            *x.shape, each, grid[0], plan.momentum, plan.eps, plan.drop,
+            *x.shape, each, grid[0], plan.momentum, plan.eps, plan.drop, plan.salt,
             True, mask is not None, plan.relu, plan.seed is not None, _TILE_ROWS, _COLUMNS, _power(grid[0]),
         )  # fmt: skip
         ctx.save_for_backward(x, mask, weight, bias, found, plan.seed)
@@ -76,10 +78,10 @@ class _Trained(torch.autograd.Function):
         parts = x.new_empty(2, grid[0], x.shape[1], dtype=torch.float32)
         for_x, for_weight, for_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
         flags = (mask is not None, plan.relu, seed is not None, _TILE_ROWS, _COLUMNS)
-        _slopes[grid](x, mask, slope, weight, bias, seed, found, parts, *x.shape, each, plan.drop, *flags)
+        _slopes[grid](x, mask, slope, weight, bias, seed, found, parts, *x.shape, each, plan.drop, plan.salt, *flags)
         _back[grid](
             x, mask, slope, weight, bias, seed, found, parts, for_x, for_weight, for_bias,
-            *x.shape, each, grid[0], plan.drop, *flags, _power(grid[0]),
+            *x.shape, each, grid[0], plan.drop, plan.salt, *flags, _power(grid[0]),
         )  # fmt: skip
         return for_x, None, for_weight, for_bias, None
 
@@ -93,7 +95,7 @@ class _Fixed(torch.autograd.Function):
         found = x.new_empty(3, x.shape[1], dtype=torch.float32)
         _normalise[grid](
             x, mask, weight, bias, plan.mean, plan.variance, plan.count, None, found, found, out,
-            *x.shape, each, 1, plan.momentum, plan.eps, 0.0,
+            *x.shape, each, 1, plan.momentum, plan.eps, 0.0, 0,
             False, mask is not None, plan.relu, False, _TILE_ROWS, _COLUMNS, 1,
         )  # fmt: skip
         ctx.save_for_backward(x, mask, weight, bias, found)
@@ -163,10 +165,10 @@ def _moments(x, mask, parts, rows, width, each, MASKED: tl.constexpr, R: tl.cons
     tl.store(parts + 2 * plane + place, squares, mask=there)
 
 
-@triton.jit(do_not_specialize=["rows", "each", "blocks"])
+@triton.jit(do_not_specialize=["rows", "each", "blocks", "salt"])
 def _normalise(
     x, mask, weight, bias, running_mean, running_variance, seen, seed, parts, found, out,
-    rows, width, each, blocks, momentum, eps, drop,
+    rows, width, each, blocks, momentum, eps, drop, salt,
     TRAINING: tl.constexpr, MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr,
     R: tl.constexpr, C: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
@@ -209,26 +211,26 @@ def _normalise(
         if RELU:
             value = tl.maximum(value, 0)
         if DROP:
-            value = tl.where(tl.rand(tl.load(seed), place) >= drop, value / (1 - drop), 0)
+            value = tl.where(tl.rand(tl.load(seed) + salt, place) >= drop, value / (1 - drop), 0)
         tl.store(out + place, tl.where(real, value, 0), mask=inside)
 
 
 @triton.jit
 def _before_drop(
-    slope, place, real, scaled, times, plus, seed, drop, RELU: tl.constexpr, DROP: tl.constexpr
+    slope, place, real, scaled, times, plus, seed, drop, salt, RELU: tl.constexpr, DROP: tl.constexpr
 ):  # fmt: skip
     """The slope of a tile before dropout and ReLU."""
     change = tl.load(slope + place, mask=real, other=0).to(tl.float32)
     if DROP:
-        change = tl.where(tl.rand(tl.load(seed), place) >= drop, change / (1 - drop), 0)
+        change = tl.where(tl.rand(tl.load(seed) + salt, place) >= drop, change / (1 - drop), 0)
     if RELU:
         change = tl.where(scaled * times[None, :] + plus[None, :] > 0, change, 0)
     return change
 
 
-@triton.jit(do_not_specialize=["rows", "each"])
+@triton.jit(do_not_specialize=["rows", "each", "salt"])
 def _slopes(
-    x, mask, slope, weight, bias, seed, found, parts, rows, width, each, drop,
+    x, mask, slope, weight, bias, seed, found, parts, rows, width, each, drop, salt,
     MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Of each block of rows: the sums of slopes, and of slopes times normalised values."""
@@ -243,7 +245,7 @@ def _slopes(
         place, inside = _tile(rows, width, row, column)
         real = _real(mask, row, rows, MASKED)[:, None] & inside
         scaled = (tl.load(x + place, mask=real, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        change = _before_drop(slope, place, real, scaled, times, plus, seed, drop, RELU, DROP)
+        change = _before_drop(slope, place, real, scaled, times, plus, seed, drop, salt, RELU, DROP)
         plain += tl.sum(change, 0)
         product += tl.sum(change * scaled, 0)
     place = block * width + column
@@ -251,10 +253,10 @@ def _slopes(
     tl.store(parts + tl.num_programs(0) * width + place, product, mask=there)
 
 
-@triton.jit(do_not_specialize=["rows", "each", "blocks"])
+@triton.jit(do_not_specialize=["rows", "each", "blocks", "salt"])
 def _back(
     x, mask, slope, weight, bias, seed, found, parts, for_x, for_weight, for_bias,
-    rows, width, each, blocks, drop,
+    rows, width, each, blocks, drop, salt,
     MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     """Put the blocks' sums together and write the slopes of the rows, the weight and the bias."""
@@ -274,7 +276,7 @@ def _back(
         place, inside = _tile(rows, width, row, column)
         real = _real(mask, row, rows, MASKED)[:, None] & inside
         scaled = (tl.load(x + place, mask=real, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        change = _before_drop(slope, place, real, scaled, times, plus, seed, drop, RELU, DROP)
+        change = _before_drop(slope, place, real, scaled, times, plus, seed, drop, salt, RELU, DROP)
         change -= (plain[None, :] + scaled * product[None, :]) / count[None, :]
         tl.store(for_x + place, tl.where(real, change * scale[None, :] * times[None, :], 0), mask=inside)
 
@@ -294,5 +296,5 @@ def _back_fixed(
         place, inside = _tile(rows, width, row, column)
         real = _real(mask, row, rows, MASKED)[:, None] & inside
         scaled = (tl.load(x + place, mask=real, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        change = _before_drop(slope, place, real, scaled, times, plus, None, 0.0, RELU, False)
+        change = _before_drop(slope, place, real, scaled, times, plus, None, 0.0, 0, RELU, False)
         tl.store(for_x + place, tl.where(real, change * scale[None, :] * times[None, :], 0), mask=inside)

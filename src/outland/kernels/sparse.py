@@ -47,7 +47,8 @@ def gather_sum(values: Tensor, groups: Groups, mean: bool = False) -> Tensor:
     out = values.new_empty(count, values.shape[1])
     block, grid = _columns(count, values.shape[1])
     pointers, rows, _ = groups
-    _sum_groups[grid](values, pointers, rows, out, values.shape[1], mean, rows is not None, _deep(values, count), block)
+    deep = _deep(values, count, 1024 // block)
+    _sum_groups[grid](values, pointers, rows, out, values.shape[1], mean, rows is not None, deep, block)
     return out
 
 
@@ -69,8 +70,11 @@ class _Pool(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         owner, pointers = ctx.saved_tensors
         out = slope.new_empty(len(owner), slope.shape[1])
-        block, grid = _columns(len(owner), slope.shape[1])
-        _spread[grid](slope.contiguous(), owner, pointers, out, len(slope), slope.shape[1], ctx.mean, block)
+        block, (rows, blocks) = _columns(len(owner), slope.shape[1])
+        tall = max(1, 512 // block)
+        _spread[triton.cdiv(rows, tall), blocks](
+            slope.contiguous(), owner, pointers, out, len(slope), rows, slope.shape[1], ctx.mean, tall, block
+        )
         return out, None, None, None
 
 
@@ -127,7 +131,8 @@ class _Hear(torch.autograd.Function):
         many = _together(len(x))
         _hear_back[triton.cdiv(len(x), many), grid[1]](
             x, weight, state, eps, slope.contiguous(), pointers, edges, nodes, for_x, for_weight, for_state, for_eps,
-            len(x), x.shape[1], len(nodes), *flags, *wanted, many, _deep(nodes, len(x)), block, num_warps=8 if block > 256 else 4,
+            len(x), x.shape[1], len(nodes), *flags, *wanted, many, _deep(nodes, len(x)), block,
+            num_warps=8 if block > 256 else 4,
         )  # fmt: skip
         total = None if for_eps is None else for_eps.sum().reshape(eps.shape).to(eps.dtype)
         return for_x, for_weight, for_state, total, None, None, None
@@ -144,9 +149,9 @@ def _together(nodes: int) -> int:
     return int(min(16, max(1, triton.next_power_of_2(nodes // 2048))))
 
 
-def _deep(edges: Tensor, groups: int) -> int:
+def _deep(edges: Tensor, groups: int, most: int = 8) -> int:
     """Rows that a program reads at a time: about as many as a group has."""
-    return int(min(8, max(2, triton.next_power_of_2(len(edges) // max(groups, 1)))))
+    return int(min(most, max(2, triton.next_power_of_2(len(edges) // max(groups, 1)))))
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -258,13 +263,18 @@ def _sum_groups(
     tl.store(out + group * width + column, total, mask=there)
 
 
-@triton.jit(do_not_specialize=["groups"])
-def _spread(values, owner, pointers, out, groups, width, MEAN: tl.constexpr, C: tl.constexpr):
+@triton.jit(do_not_specialize=["groups", "rows"])
+def _spread(values, owner, pointers, out, groups, rows, width, MEAN: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
     """Give each row its group's, divided among its rows if they share it; 0 to a row of no group."""
-    row, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
-    group = tl.load(owner + row)
+    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = row < rows
+    group = tl.load(owner + row, mask=inside, other=0)
     some = tl.minimum(group, groups - 1)
-    value = tl.load(values + some * width + column, mask=column < width, other=0).to(tl.float32)
+    both = inside[:, None] & (column < width)[None, :]
+    value = tl.load(values + some[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
     if MEAN:
-        value /= tl.maximum(tl.load(pointers + some + 1) - tl.load(pointers + some), 1).to(tl.float32)
-    tl.store(out + row * width + column, tl.where(group < groups, value, 0), mask=column < width)
+        count = tl.load(pointers + some + 1, mask=inside, other=1) - tl.load(pointers + some, mask=inside, other=0)
+        value /= tl.maximum(count, 1).to(tl.float32)[:, None]
+    value = tl.where((group < groups)[:, None], value, 0)
+    tl.store(out + row[:, None] * width + column[None, :], value, mask=both)

@@ -131,16 +131,16 @@ class AIA(Method):
     def stable_loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """Equations 8 and 10: right on the stable part, alone and in the augmented environment."""
         chosen: AIASettings = self.settings
-        states = self._states(batch)
+        states, edges = self._states(batch), self.classifier.encoder.edge_states(batch)
         adversarial = self._adversarial(batch)
         if self.generator is None:
-            return {"augmented": self.risk(self.classifier(batch, adversarial, states), batch)}
+            return {"augmented": self.risk(self.classifier(batch, adversarial, states, edges), batch)}
         stable = self.generator(batch)
         merged = stable.merge(adversarial)
         penalty = ratio_penalty(stable, batch, chosen.lambda_s, chosen.lambda_s, chosen.indicator)
         return {
-            "stable": self.risk(self.classifier(batch, stable, states), batch),
-            "augmented": self.risk(self.classifier(batch, merged, states), batch),
+            "stable": self.risk(self.classifier(batch, stable, states, edges), batch),
+            "augmented": self.risk(self.classifier(batch, merged, states, edges), batch),
             "stable_ratio": chosen.stable_weight * penalty,
         }
 
@@ -148,11 +148,11 @@ class AIA(Method):
         """Equations 7 and 9, turned round: wrong on the masked graph, not far from it, not too sparse."""
         assert self.augmenter is not None
         chosen: AIASettings = self.settings
-        states = self._states(batch)
+        states, edges = self._states(batch), self.classifier.encoder.edge_states(batch)
         mask = self.augmenter(batch)
-        augmented = self.classifier.embed(batch, mask, states)
+        augmented = self.classifier.embed(batch, mask, states, edges)
         with torch.no_grad():
-            original = self.classifier.embed(batch, None, states)
+            original = self.classifier.embed(batch, None, states, edges)
         apart = (augmented - original).square()
         distance = apart.sum(1) if chosen.distance == "squared" else apart.mean(1)
         penalty = ratio_penalty(mask, batch, chosen.lambda_a_node, chosen.lambda_a_edge, chosen.indicator)

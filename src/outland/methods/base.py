@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, PackedGraphs, Schema
 from outland.methods.parts.risk import mean_risk
-from outland.nn import BackboneSettings, Dropout, Mask
+from outland.nn import BackboneSettings, Dropout, Mask, Seeds
 from outland.settings import check_ranges
 
 Terms = dict[str, Tensor]
@@ -114,6 +114,7 @@ class Method(nn.Module):
         self.schema, self.backbone = schema, backbone
         self.settings: Any = settings if settings is not None else self.Settings()
         self.random, self.dropout_random = torch.Generator(), torch.Generator()
+        self.seeds = Seeds(self.dropout_random)
         if self.needs_environments and schema.environments < 2:
             raise OutlandError(
                 f"{self.name} needs at least two training environments and these graphs have {schema.environments}: "
@@ -162,6 +163,7 @@ class Method(nn.Module):
         """
         self.random = torch.Generator(device).manual_seed(seed + 2**32)
         self.dropout_random = torch.Generator(device).manual_seed(seed + 2**33)
+        self.seeds = Seeds(self.dropout_random)
         for part in self.modules():
             if isinstance(part, Dropout):
-                part.random = self.dropout_random
+                part.random, part.seeds = self.dropout_random, self.seeds

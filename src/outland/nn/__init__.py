@@ -1,7 +1,7 @@
 """Weighted message passing, the four backbones, the mask network and the heads."""
 
 from outland.nn.convs import CONVS
-from outland.nn.dropout import Dropout
+from outland.nn.dropout import Dropout, Seeds
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialise
@@ -20,5 +20,6 @@ __all__ = [
     "Mask",
     "Masker",
     "PairLinear",
+    "Seeds",
     "initialise",
 ]

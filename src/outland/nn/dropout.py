@@ -4,6 +4,32 @@ import torch
 from torch import Tensor, nn
 
 
+class Seeds:
+    """Hands out seeds for kernels that draw by themselves: one draw from the stream serves a whole phase of a step.
+
+    Args:
+        random: the stream.
+    """
+
+    def __init__(self, random: torch.Generator) -> None:
+        self.random = random
+        self._drawn: Tensor | None = None
+        self._taken = 0
+
+    def renew(self) -> None:
+        """Draw anew for what comes."""
+        if self.random.device.type != "cpu":
+            self._drawn, self._taken = torch.randint(2**31, (1,), generator=self.random, device=self.random.device), 0
+
+    def take(self) -> tuple[Tensor, int]:
+        """A seed that nobody else gets: a number on the device, and one to add to it."""
+        if self._drawn is None:
+            self.renew()
+        assert self._drawn is not None, "seeds are for a GPU"
+        self._taken += 1
+        return self._drawn, self._taken
+
+
 class Dropout(nn.Module):
     """`torch.nn.Dropout`, from a given generator: runs that train side by side do not take each other's numbers.
 
@@ -12,12 +38,14 @@ class Dropout(nn.Module):
 
     Attributes:
         random: where the numbers come from; None is PyTorch's own stream. Not saved with the module.
+        seeds: the same, for kernels.
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
         self.random: torch.Generator | None = None
+        self.seeds: Seeds | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """`x`, thinned and scaled up while training."""
@@ -27,9 +55,11 @@ class Dropout(nn.Module):
             return x * 0
         return x * self._kept(x).to(x.dtype).mul_(1 / (1 - self.p))
 
-    def seed(self, device: torch.device) -> Tensor:
-        """A fresh seed from the stream, for a kernel that draws by itself."""
-        return torch.randint(2**31 - 1, (1,), generator=self.random, device=device)
+    def seed(self, device: torch.device) -> tuple[Tensor, int]:
+        """A fresh seed for a kernel that draws by itself."""
+        if self.seeds is not None:
+            return self.seeds.take()
+        return torch.randint(2**31, (1,), generator=self.random, device=device), 0
 
     def _kept(self, x: Tensor) -> Tensor:
         """Which entries stay."""

@@ -52,12 +52,17 @@ class Encoder(nn.Module):
         states: Tensor = self.features(batch.x)
         return states
 
+    def edge_states(self, batch: GraphBatch) -> list[Tensor]:
+        """Edge features as vectors `[E, d]` for each layer; none where edges have no features."""
+        return [] if self.edges is None else [encode(batch.edge_attr) for encode in self.edges]
+
     def forward(
         self,
         batch: GraphBatch,
         node_weight: Tensor | None = None,
         edge_weight: Tensor | None = None,
         states: Tensor | None = None,
+        edge_states: list[Tensor] | None = None,
     ) -> Tensor:
         """Node embeddings `[N, width]`.
 
@@ -66,15 +71,17 @@ class Encoder(nn.Module):
             node_weight: multiplies each node's input once, at the entry `[N]`.
             edge_weight: multiplies each edge's message in every layer `[E]`.
             states: node vectors to start from instead of `embed(batch)`.
+            edge_states: what `edge_states(batch)` gives, where several passes share it.
         """
         x = self.embed(batch) if states is None else states
         if node_weight is not None:
             x = x * node_weight[:, None]
+        edge_states = self.edge_states(batch) if edge_states is None else edge_states
         initial, kept = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
         for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
             last = place == len(self.convs) - 1
-            edge_state = self._edge_state(batch, place)
+            edge_state = edge_states[place] if edge_states else None
             h = conv(x, Wiring(batch, edge_weight, edge_state), initial)
             h = normalise(h, batch.node_mask, relu=not last, dropout=self.dropout)
             if self.settings.residual and h.shape == x.shape:
@@ -85,12 +92,6 @@ class Encoder(nn.Module):
             kept.append(h)
             x = h
         return self._jump(kept)
-
-    def _edge_state(self, batch: GraphBatch, place: int) -> Tensor | None:
-        if self.edges is None:
-            return None
-        state: Tensor = self.edges[place](batch.edge_attr)
-        return state
 
     def _jump(self, kept: list[Tensor]) -> Tensor:
         if self.join is not None:

@@ -48,15 +48,27 @@ class GraphNet(nn.Module):
         self.encoder = Encoder(settings, features, schema.edge)
         self.head = Head(settings, schema.task.outputs)
 
-    def embed(self, batch: GraphBatch, mask: Mask | None = None, states: Tensor | None = None) -> Tensor:
+    def embed(
+        self,
+        batch: GraphBatch,
+        mask: Mask | None = None,
+        states: Tensor | None = None,
+        edge_states: list[Tensor] | None = None,
+    ) -> Tensor:
         """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not the readout."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
-        z = self.encoder(batch, node, edge, states)
+        z = self.encoder(batch, node, edge, states, edge_states)
         return batch.mean_nodes(z) if self.encoder.settings.pool == "mean" else batch.sum_nodes(z)
 
-    def forward(self, batch: GraphBatch, mask: Mask | None = None, states: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        batch: GraphBatch,
+        mask: Mask | None = None,
+        states: Tensor | None = None,
+        edge_states: list[Tensor] | None = None,
+    ) -> Tensor:
         """Logits `[B, outputs]`."""
-        logits: Tensor = self.head(self.embed(batch, mask, states), batch)
+        logits: Tensor = self.head(self.embed(batch, mask, states, edge_states), batch)
         return logits
 
 

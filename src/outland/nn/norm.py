@@ -97,7 +97,7 @@ class BatchNorm(nn.BatchNorm1d):
             self.training,
             relu,
             drop if inside else 0.0,
-            dropout.seed(x.device) if inside and dropout is not None else None,
+            *(dropout.seed(x.device) if inside and dropout is not None else (None, 0)),
         )
         out = norm_relu_drop(x, mask, plan)
         return out if inside or dropout is None else dropout(out)

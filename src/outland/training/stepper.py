@@ -92,6 +92,7 @@ class Stepper:
             return self._slope(mover, batch, progress)
 
     def _slope(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
+        self.method.seeds.renew()
         terms = mover.phase.loss(batch, progress)
         if not isinstance(terms, dict):
             raise OutlandError(

@@ -5,6 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from outland import kernels
 from outland.graphs import GraphBatch
 from outland.nn import Mask
 
@@ -25,6 +26,12 @@ def ratio_penalty(
     :math:`\lambda` of the entries lies above one half, :math:`|\tfrac1k\sum\sigma(10(2M-1)) - \lambda|`, so that
     masks become uneven as the paper wants; or `none`. A graph without edges has no edge penalty.
     """
+    if batch.members is not None and batch.edge_members is not None and kernels.fits(mask.node) and indicator != "soft":
+        from outland.kernels.ratio import ratio_penalties  # needs Triton
+
+        by_graph = (batch.members.pointers, batch.edge_members.pointers)
+        ratios = (node_ratio, edge_ratio)
+        return batch.mean_graphs(ratio_penalties(mask.node, mask.edge, by_graph, ratios, indicator == "hard"))
     has_edges = batch.edge_count > 0
     nodes = _penalty(batch.mean_nodes, mask.node, node_ratio, indicator)
     edges = _penalty(batch.mean_edges, mask.edge, edge_ratio, indicator)

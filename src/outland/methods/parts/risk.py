@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from outland import kernels
 from outland.graphs import GraphBatch, Task
 
 
@@ -35,5 +36,11 @@ def mean_over(values: Tensor, counted: Tensor) -> Tensor:
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
     """The mean loss over the known labels of a batch; 0 if it has none."""
+    if kernels.fits(logits):
+        from outland.kernels import risk  # needs Triton
+
+        soft = task.kind == "multiclass" and batch.y.dim() > 1
+        if risk.takes(logits) and not soft:
+            return risk.mean_risk(logits, batch.y, batch.graph_mask, task.kind)
     losses, known = label_losses(logits, batch, task)
     return losses.sum() / known.sum().clamp(min=1)

@@ -1,0 +1,44 @@
+"""A whole training step through the kernels beside the same step in plain PyTorch."""
+
+import pytest
+import torch
+
+from outland import kernels
+from outland.graphs.gather import Gatherer
+from outland.methods import Progress, build_method, method_settings
+from outland.nn import BackboneSettings
+from outland.training import Trainer, TrainSettings
+from tests.kernels.cases import close, triton_is_here
+
+pytestmark = triton_is_here
+
+
+def one_step(name, splits, backbone):
+    torch.manual_seed(0)
+    settings = BackboneSettings(kind=backbone, width=8, layers=3, dropout=0.0, heads=2)
+    method = build_method(name, splits.schema, settings, method_settings(name, {}))
+    run = Trainer(method, splits, TrainSettings(batch_size=5, layout="padded"), seed=1)
+    plan = run.batches.plan(0)
+    shape = run.batches.shapes.holding(plan.nodes[0], plan.edges[0])
+    run.method.reseed(1, torch.device("cpu"))
+    terms = run.stepper.step(run.batches.gatherer.padded(plan.index[0], shape), Progress())
+    return terms, {name: value.grad for name, value in run.method.named_parameters()}, dict(run.method.named_buffers())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="pretends that a CPU is a GPU")
+@pytest.mark.parametrize(("name", "backbone"), [("erm", "gat"), ("aia", "gin"), ("cal", "gcn"), ("gsat", "gin")])
+def test_a_step_through_the_kernels_is_the_plain_step(any_splits, name, backbone, monkeypatch):
+    plain = one_step(name, any_splits, backbone)
+    original = Gatherer.__init__
+
+    def on_a_gpu(self, graphs):
+        original(self, graphs)
+        self._on_cpu = False
+
+    monkeypatch.setattr(Gatherer, "__init__", on_a_gpu)
+    monkeypatch.setattr(kernels, "fits", lambda tensor: tensor.dtype == torch.float32)
+    ours = one_step(name, any_splits, backbone)
+    for found, expected in zip(ours, plain, strict=True):
+        assert found.keys() == expected.keys()
+        for place, value in expected.items():
+            close(found[place].double(), value.double(), 2e-4)
