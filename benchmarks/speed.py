@@ -234,6 +234,36 @@ def growth(device: torch.device, rounds: int) -> list[dict]:
     return rows
 
 
+def fleet(device: torch.device, rounds: int) -> list[dict]:
+    """Runs side by side in one process, each with its own queue; milliseconds a step of one of them."""
+    on_gpu, rows = device.type == "cuda", []
+    cells = [("erm", "motif", 300, 32), ("aia", "motif", 300, 32), ("aia", "molbbbp", 64, 32)]
+    cells += [("erm", "motif", 300, 512), ("aia", "motif", 300, 512), ("aia", "cmnist", 300, 32)] if on_gpu else []
+    cells += [("aia", "cmnist", 300, 512)] if on_gpu else []
+    for method, name, width, batch_size in cells:
+        splits = family(name, 1024 if name == "cmnist" and on_gpu else 8192 if on_gpu else 64)
+        for count in (1,) if name == "cmnist" else (1, 10) if on_gpu else (1, 2):
+            runs = [Ours(method, splits, device, width, batch_size) for _ in range(count)]
+            for run in runs:  # every shape is met before the clock starts
+                for _ in range(2 * len(run.trainer.batches) if on_gpu else 1):
+                    run.step()
+            each = 20 if on_gpu else 1
+            together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, rounds, each)["all"]
+            rows.append(
+                {
+                    "method": method,
+                    "family": name,
+                    "width": width,
+                    "batch_size": batch_size,
+                    "runs": count,
+                    "ms_a_run_step": round(together / count, 4),
+                    "peak_mb": peak(runs[0].step, device),
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
 def floor(device: torch.device, rounds: int) -> dict:
     """The share of a step that its arithmetic would take at the speed this device multiplies matrices."""
     ours = Ours("aia", family("motif", 64), device, 300)
@@ -258,7 +288,7 @@ def floor(device: torch.device, rounds: int) -> dict:
     return row
 
 
-PARTS = {f.__name__: f for f in (steps, epoch, collation, methods, growth, floor)}
+PARTS = {f.__name__: f for f in (steps, epoch, collation, methods, growth, fleet, floor)}
 
 
 def main() -> None:

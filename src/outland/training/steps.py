@@ -86,7 +86,8 @@ class ReplayedSteps:
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch."""
         plan = self.batches.plan(epoch)
-        self.order.copy_(plan.index)
+        index = plan.index.pin_memory() if self.order.is_cuda else plan.index  # so that nobody waits for the copy
+        self.order.copy_(index, non_blocking=True)
         self.place.zero_()
         self._taken = []
         first = epoch * len(self.batches)

@@ -1,0 +1,96 @@
+"""Ten seeds of each method side by side on one device, scored under every selection rule; writes JSON.
+
+    .venv/bin/python benchmarks/seeds.py --out results/motif.json [--seeds 10] CELL ...
+
+A cell is a shift, a method and settings, as `base aia:released train.batch_size=512`, in one word with spaces. What the
+file already holds is not run again.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from outland.progress import console
+from outland.training import RunSpec, run_fleet
+from outland.training.record import describe_environment
+from outland.training.runs import find_device
+
+FRAME = ["train.epochs=100", "train.burn_in=0.7", "train.checkpoint_every=50"]
+PARTS = ("id_val", "id_test", "val", "test")
+
+
+def cell(words: str, seeds: int, device: str, folder: str, more: list[str]) -> dict:
+    """The runs of one cell."""
+    shift, method, *settings = words.split()
+    specs = [
+        RunSpec.from_words("motif", method, [*FRAME, *settings, *more], shift=shift, seed=seed)
+        for seed in range(1, seeds + 1)
+    ]
+    started = time.perf_counter()
+    fleet = run_fleet(specs, folder, device=device)
+    for place, problem in fleet.failures.items():
+        console().print(f"{words}, seed {place + 1}: {problem}")
+    rows = []
+    for place, record in sorted(fleet.records.items()):
+        rows.append(
+            {
+                "seed": specs[place].seed,
+                "key": record.key,
+                "selection": record.selection,
+                "masks": record.masks.get("test", {}),
+                "loss": record.curves[-1]["loss"],
+            }
+        )
+    return {
+        "cell": words,
+        "seconds": round(time.perf_counter() - started, 1),
+        "failures": {str(specs[place].seed): str(problem) for place, problem in fleet.failures.items()},
+        "summary": summary(rows),
+        "runs": rows,
+    }
+
+
+def summary(rows: list[dict]) -> dict:
+    """Mean, population deviation and standard error of each part's score, in percent, under every rule."""
+    table: dict = {}
+    for rule in rows[0]["selection"] if rows else ():
+        found = [row["selection"][rule] for row in rows]
+        table[rule] = {}
+        for part in PARTS:
+            values = [100 * one[part] for one in found if part in one]
+            spread = statistics.pstdev(values)
+            error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+            table[rule][part] = [round(number, 2) for number in (statistics.mean(values), spread, error)]
+    return table
+
+
+def main() -> None:
+    """Run the cells that are not there yet, and write after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cells", nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--set", nargs="*", default=[], dest="more", help="settings of every cell")
+    parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds after which no cell is begun")
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+    found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"cells": []}
+    found["environment"] = describe_environment(find_device(arguments.device))
+    found["frame"] = [*FRAME, *arguments.more]
+    done = {one["cell"] for one in found["cells"]}
+    for words in arguments.cells:
+        if words in done or time.perf_counter() - started > arguments.stop_after:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            found["cells"].append(cell(words, arguments.seeds, arguments.device, folder, arguments.more))
+        last = found["cells"][-1]
+        print(words, last["seconds"], "s", {rule: row["test"] for rule, row in last["summary"].items()}, flush=True)
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
