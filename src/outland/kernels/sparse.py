@@ -97,21 +97,9 @@ class _Hear(torch.autograd.Function):
         many, warps = _pace(rows, deep, whole=False)
         flags = (weight is not None, state is not None, eps is not None, relu, edges is not None)
         _hear[triton.cdiv(rows, many), blocks](
-            x,
-            weight,
-            state,
-            eps,
-            pointers,
-            edges,
-            nodes,
-            out,
-            rows,
-            x.shape[1],
-            *flags,
-            many,
-            _deep(nodes, rows),
-            block,
-        )
+            x, weight, state, eps, pointers, edges, nodes, out, rows, x.shape[1],
+            *flags, many, deep, block, num_warps=warps,
+        )  # fmt: skip
         ctx.save_for_backward(x, weight, state, eps)
         ctx.relu, ctx.outgoing = relu, outgoing
         return out

@@ -145,7 +145,9 @@ class Trainer:
             self.watcher.step()
             yield
         with self._kept_weights():
-            self._score(epoch, steps, evaluation, started)
+            evaluation.run()
+        yield  # others go on while the device is at it
+        self._score(epoch, steps, evaluation, started)
 
     @contextmanager
     def _kept_weights(self) -> Iterator[None]:
@@ -158,7 +160,6 @@ class Trainer:
 
     def _score(self, epoch: int, steps: Steps, evaluation: Evaluation, started: float) -> None:
         """Add the epoch to the curves, and keep the weights if they are the best so far."""
-        evaluation.run()
         found = self._read(steps.log(), epoch)
         self._check_weights(epoch)
         watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
@@ -167,7 +168,8 @@ class Trainer:
         self.seconds.append(time.perf_counter() - started)
         task = self.splits.schema.task
         if self.rule.pick(self.curves, task) == epoch:
-            self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
+            with self._kept_weights():
+                self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
         self.watcher.epoch(row, task.metric)
         if self.recorder.refused and len(self.seconds) == 1:
             console().print(
