@@ -113,7 +113,7 @@ def _list(seeds: int | None, device: str) -> None:
         chosen = find_study(name)
         cells = chosen.cells(None if seeds is None else min(seeds, chosen.seeds))
         costs = {spec.slug: estimate(spec, speed) for cell in cells if chosen.trains(cell) for spec in cell.specs}
-        runs = sum(len(cell.specs) for cell in cells)
+        runs = len({spec.slug for cell in cells for spec in cell.specs})
         every |= costs
         shape = f"{len(chosen.rows)} × {len(chosen.columns)} cells"
         table.add_row(name, str(runs), f"{sum(costs.values()) / 3600:,.0f}", f"{chosen.title} ({shape})")
@@ -137,14 +137,15 @@ def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
     Console().print(plan_table(chosen, cells, states))
     counts = Counter(state for found in states.values() for state in found)
     speed = calibrate(find_device(device))
-    left = sum(
-        estimate(spec, speed)
+    left = {
+        spec.slug: estimate(spec, speed)
         for cell in cells
         for spec, state in zip(cell.specs, states[cell.name], strict=True)
         if state in ("waiting", "begun") and chosen.trains(cell)
-    )
+    }
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    typer.echo(f"{len(cells)} cells, {sum(counts.values())} runs: {told}; about {spoken(left)} to go on this machine")
+    hours = spoken(sum(left.values()))
+    typer.echo(f"{len(cells)} cells, {sum(counts.values())} runs: {told}; about {hours} to go on this machine")
     for cell in cells:
         for spec in cell.specs:
             if (error := ledger.failure(spec)) is not None and ledger.state(cell, spec) == "failed":

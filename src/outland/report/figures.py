@@ -28,7 +28,9 @@ class Figure:
         caption: under them.
         drawings: SVG.
         legend: colours and their names.
-        across: how many stand in a line; 0 leaves it to the page.
+        across: how many stand in a line, in a grid; 0 leaves it to the page.
+        width: of one of them in the grid, in pixels.
+        heads: words over the columns of the grid.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class Figure:
     drawings: list[str]
     legend: Sequence[tuple[int | None, str]] = ()
     across: int = 0
+    width: int = 150
+    heads: Sequence[str] = ()
 
 
 def figures(results: Results, pictures: Mapping[str, list[dict[str, Any]]]) -> list[Figure]:
@@ -92,7 +96,7 @@ def _bars(
     base = None if reference is None else results.summary(reference, column, quantity)
     title = " ".join(filter(None, (column.label, rows[0].group)))
     if len(results.study.quantities) > 1:
-        title = f"{title}: {quantity.title}"
+        title = f"{title}, {quantity.title}"
     return [bar_chart(title, made, None if base is None else base.mean, quantity.digits)]
 
 
@@ -150,7 +154,7 @@ def learning(results: Results) -> Figure:
     legend: list[tuple[int | None, str]] = [(number, name) for name, number in named.items()]
     if len(named) < len({row.label for row in results.rows}):
         legend.append((None, "others (point at a line for its name)"))
-    return Figure("learning", "Learning curves", "Score in %, mean over the runs of a cell.", drawings, legend)
+    return Figure("learning", "Learning curves", "Score in %, mean over the runs of a cell.", drawings, legend, 4, 280)
 
 
 def _curve(results: Results, row: Row, column: Column, part: str) -> list[tuple[float, float]]:
@@ -168,26 +172,46 @@ def masks(pictures: Mapping[str, list[dict[str, Any]]]) -> Figure:
     """The truth and what each method's stable mask captures of it, side by side, a graph a line."""
     drawings = []
     for graph in range(max(map(len, pictures.values()), default=0)):
-        drawings += [graph_svg(found[graph], name if not graph else "") for name, found in pictures.items()]
+        drawings += [graph_svg(stretched(found[graph]), name) for name, found in pictures.items()]
     words = (
-        "Dark nodes and broad, dark edges have a high weight. Test graphs, one of each class; the first run's model."
+        "Dark nodes and broad, dark edges have a high weight, stretched from the lowest to the highest of each graph; "
+        "where a method weighs edges alone, a node shows its heaviest. Test graphs, one of each class; first runs."
     )
-    return Figure("masks", "Captured stable parts beside the truth", words, drawings, across=len(pictures))
+    title = "Captured stable parts beside the truth"
+    return Figure("masks", title, words, drawings, across=len(pictures), heads=list(pictures))
+
+
+def stretched(picture: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights from the lowest of a graph, which becomes 0, to the highest, which becomes 1; equal ones stay."""
+
+    def stretch(weights: Sequence[float]) -> list[float]:
+        low, high = min(weights, default=0.0), max(weights, default=0.0)
+        return [(weight - low) / (high - low) for weight in weights] if high > low else list(weights)
+
+    edge, node = stretch(picture["edge"]), stretch(picture["node"])
+    if len(set(node)) == 1 and edge:
+        node = [0.0] * len(node)
+        for ends, weight in zip(picture["ends"], edge, strict=True):
+            for end in ends:
+                node[end] = max(node[end], weight)
+    return {**picture, "node": node, "edge": edge}
 
 
 def augmented(results: Results) -> Figure:
     """Augmented graphs from the first epoch to the last, the truth first."""
-    drawings, across = [], 0
+    drawings: list[str] = []
+    heads: list[str] = []
     for row in results.rows:
         for column in results.columns:
             found = results.measured.get(f"{row.name}/{column.label}", {})
             pictures = next((one.pictures for _, one in sorted(found.items()) if one.pictures), [])
-            across = max(across, len({one["epoch"] for one in pictures}))
+            names = {one["epoch"]: f"epoch {one['epoch']}" if one["epoch"] else "truth" for one in pictures}
+            heads = heads or [names[epoch] for epoch in sorted(names)]
             for picture in sorted(pictures, key=lambda one: (one["graph"], one["epoch"])):
-                words = f"{row.name}, epoch {picture['epoch']}" if picture["epoch"] else "truth"
-                drawings.append(graph_svg(picture, words))
+                drawings.append(graph_svg(picture, f"{row.name}, {names[picture['epoch']]}"))
     words = "The merged mask on training graphs, from the first epoch to the last: dark and broad is what stays."
-    return Figure("augmented", "Augmented graphs over training", words, drawings, across=across)
+    title = "Augmented graphs over training"
+    return Figure("augmented", title, words, drawings, across=len(heads), heads=heads)
 
 
 def graph_svg(picture: Mapping[str, Any], title: str) -> str:
@@ -205,11 +229,10 @@ def graph_svg(picture: Mapping[str, Any], title: str) -> str:
             (x1, y1), (x2, y2) = spots[u].tolist(), spots[v].tolist()
             marks.append(
                 f'<line class="edge" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-                f'style="stroke-width:{0.8 + 3.2 * weight:.1f};stroke-opacity:{0.2 + 0.8 * weight:.2f}"/>'
+                f'style="stroke-width:{1.2 + 4 * weight:.1f};stroke-opacity:{0.3 + 0.7 * weight:.2f}"/>'
             )
     for (x, y), weight in zip(spots.tolist(), picture["node"], strict=True):
-        marks.append(f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="5" style="fill-opacity:{weight:.2f}"/>')
-    words = f'<text class="label" x="80" y="182" text-anchor="middle">{escape(title)}</text>' if title else ""
-    size = 'viewBox="0 0 160 190" width="160" height="190"'
-    name = escape(title or "a graph with its mask")
-    return f'<svg class="chart graph" role="img" aria-label="{name}" {size}>{"".join(marks)}{words}</svg>'
+        marks.append(f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="6" style="fill-opacity:{weight:.2f}"/>')
+    size = 'viewBox="0 0 160 160" width="150" height="150"'
+    words = f"<title>{escape(title)}</title>"
+    return f'<svg class="chart graph" role="img" aria-label="{escape(title)}" {size}>{words}{"".join(marks)}</svg>'

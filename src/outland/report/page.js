@@ -29,7 +29,7 @@ for (const input of document.querySelectorAll("input[type=search]")) {
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/);
     for (const row of table.tBodies[0].rows) {
-      const text = row.textContent.toLowerCase();
+      const text = [...row.cells].filter((cell) => cell.className !== "command").map((cell) => cell.textContent).join(" ").toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
   });

@@ -18,6 +18,8 @@ from outland.studies.pictures import Picture
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
 
+_MANY = 8  # names in a sentence
+
 
 def page(results: Results, words: Sequence[str], pictures: Mapping[str, list[Picture]]) -> str:
     """The page, as text."""
@@ -28,6 +30,7 @@ def page(results: Results, words: Sequence[str], pictures: Mapping[str, list[Pic
     study = results.study
     done = sum(len(found) for found in (results.measured if study.measure else results.records).values())
     shown = figures(results, pictures)
+    tables = [_matrix(results, quantity) for quantity in study.quantities]
     return template.render(
         study=study,
         style=style,
@@ -38,10 +41,11 @@ def page(results: Results, words: Sequence[str], pictures: Mapping[str, list[Pic
         all=sum(len(cell.specs) for cell in results.cells),
         machine=_machine(results),
         findings=findings(results),
-        tables=[_matrix(results, quantity) for quantity in study.quantities],
+        tables=tables,
         columns=[column.label for column in results.columns],
         figures=[{**vars(one), "drawings": [Markup(drawing) for drawing in one.drawings]} for one in shown],
         cells=[row for quantity in study.quantities for row in _cells(results, quantity, words)],
+        good=any(entry["good"] for table in tables for row in table["rows"] for entry in row["entries"]),
         several=len(study.quantities) > 1,
         recipes=_recipes(results),
         problems=results.problems,
@@ -58,14 +62,16 @@ def findings(results: Results) -> list[str]:
         worse = [name for name, one in compared.items() if one.verdict == "worse"]
         if not compared:
             continue
-        told = [f"{_listed(better)} better than {reference}"] if better else []
-        told += [f"{_listed(worse)} worse than {reference}"] if worse else []
+        told = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
+        told += [f"{_listed(worse, len(compared))} worse than {reference}"] if worse else []
         lines.append(f"{column.label}: {' and '.join(told) or f'no difference to {reference} is shown'}.")
     weak = results.weakness(quantity)
     return [*lines, weak] if weak else lines
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], of: int) -> str:
+    if len(names) > _MANY:
+        return f"{len(names)} of {of} rows are"
     return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"
 
 
@@ -123,7 +129,8 @@ def _cell(
         "difference": "" if one is None else f"{one.difference:+.{digits}f}",
         "p": "" if one is None or one.adjusted != one.adjusted else f"{one.adjusted:.3f}",
         "verdict": "" if one is None else one.verdict,
-        "interval": "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f} ({interval[2]} positives)",
+        "interval": "" if interval is None else f"{interval[0]:.1f}–{interval[1]:.1f} ({interval[2]})",
+        "positives": 0 if interval is None else interval[2],
         "paper": number(paper, digits),
         "paper_mean": "" if paper is None else paper.mean,
         "good": number(good, digits),

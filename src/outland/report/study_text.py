@@ -44,9 +44,9 @@ def number(value: Published | None, digits: int) -> str:
 
 
 def ours(results: Results, row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """Our own number of a cell."""
+    """Our own number of a cell; a single run has no spread."""
     found = results.summary(row, column, quantity)
-    return None if found is None else Published(found.mean, found.std)
+    return None if found is None else Published(found.mean, found.std if found.count > 1 else None)
 
 
 def sourced(results: Results, row: Row, column: Column, quantity: Quantity) -> dict[str, Published | None]:
@@ -64,7 +64,7 @@ def terminal_tables(results: Results) -> list[Table]:
 
 
 def _terminal(results: Results, quantity: Quantity) -> Table:
-    table = Table(title=f"{results.study.title}: {quantity.title}", caption=caption(results, quantity))
+    table = Table(title=f"{results.study.title} · {quantity.title}", caption=caption(results, quantity))
     table.add_column("")
     table.add_column("")
     for column in results.columns:

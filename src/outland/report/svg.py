@@ -76,8 +76,8 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 def line_chart(title: str, lines: Sequence[Line], across: str, marks: Sequence[str] = ()) -> str:
     """Lines over numbers; with `marks`, points stand at equal distances under these words instead."""
     lines = [line for line in lines if line.points]
-    canvas = Canvas(330, 230, title)
-    left, right, top, bottom = 44.0, 12.0, 26.0, 34.0
+    canvas = Canvas(264, 200, title)
+    left, right, top, bottom = 34.0, 8.0, 26.0, 34.0
     values = [y for line in lines for _, y in line.points]
     values += [
         y + way * s for line in lines for (_, y), s in zip(line.points, line.spread, strict=False) for way in (-1, 1)
@@ -123,13 +123,12 @@ def _draw_line(canvas: Canvas, line: Line, at: object) -> None:
 
 
 def bar_chart(title: str, bars: Sequence[Bar], reference: float | None = None, digits: int = 2) -> str:
-    """Bars with whiskers, on an axis that need not start at 0 and says so by its ticks; the reference is dashed."""
-    canvas = Canvas(max(200.0, 60 + 46 * len(bars)), 240, title)
+    """Bars from 0 with whiskers, and the reference dashed."""
+    canvas = Canvas(max(60.0 + 46 * len(bars), 60.0 + 7 * len(title)), 240, title)
     left, top, bottom = 44.0, 26.0, 46.0
     values = [bar.value + way * bar.spread for bar in bars for way in (-1, 1)]
-    low, high = _range([*values, *([] if reference is None else [reference])])
-    if min(values) >= 0 and low < 0.35 * high:
-        low = 0.0
+    low, high = _range([0.0, *values, *([] if reference is None else [reference])])
+    low = 0.0 if min(values) >= 0 else low
 
     def up(value: float) -> float:
         return top + (high - value) / (high - low) * (canvas.height - top - bottom)
@@ -139,7 +138,7 @@ def bar_chart(title: str, bars: Sequence[Bar], reference: float | None = None, d
         canvas.line(left, up(tick), canvas.width - 8, up(tick), "grid")
         canvas.text(left - 6, up(tick) + 3.5, f"{tick:g}", "tick", "end")
     step = (canvas.width - left - 8) / len(bars)
-    floor = up(max(low, 0.0) if low >= 0 else low)
+    floor = up(0.0)
     for place, bar in enumerate(bars):
         x = left + step * (place + 0.5)
         y, words = up(bar.value), f"{bar.name}: {bar.value:.{digits}f} ± {bar.spread:.{digits}f}"

@@ -36,9 +36,9 @@ class Ledger:
         """Where a run stands."""
         folder = self.folder(spec)
         trained = not cell.row.trained or folder.record_path.exists()
-        if trained and (self.study.measure is None or self.measured(spec) is not None):
+        if trained and (self.study.measure is None or self._measured(spec).exists()):
             return "done"
-        if self._failure(spec).exists():
+        if self.failure(spec) is not None:
             return "failed"
         return "begun" if folder.record_path.exists() or folder.checkpoints.newest() else "waiting"
 
@@ -62,18 +62,19 @@ class Ledger:
         path = self._measured(spec)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(asdict(measured), allow_nan=False) + "\n")
-        self._failure(spec).unlink(missing_ok=True)
 
     def failure(self, spec: RunSpec) -> str | None:
-        """Why a run failed; None where it did not."""
-        try:
-            return str(json.loads(self._failure(spec).read_text())["error"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        """Why a run, or what this study measures on top of it, failed; None where it did not."""
+        for path in self._failures(spec):
+            try:
+                return str(json.loads(path.read_text())["error"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return None
 
-    def fail(self, spec: RunSpec, problem: Exception) -> str | None:
-        """Write down why a run failed, unless another process is at work on it; what was written."""
-        path = self._failure(spec)
+    def fail(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:
+        """Write down why a run or its measure failed, unless another process is at work on it; what was written."""
+        path = self._failures(spec)[1 if measuring else 0]
         if self._held(path.parent):
             return None
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,15 +84,27 @@ class Ledger:
         return error
 
     def forget_failure(self, spec: RunSpec) -> None:
-        """Let a run be tried again; a record that cannot be read goes too."""
-        self._failure(spec).unlink(missing_ok=True)
+        """Let a run be tried again."""
+        for path in self._failures(spec):
+            path.unlink(missing_ok=True)
+
+    def check(self, spec: RunSpec) -> bool:
+        """Whether what a finished run has left can be read; what cannot is put aside, and the run has failed."""
         try:
             self.record(spec)
-        except OutlandError:
-            self.folder(spec).record_path.unlink()
+            self.measured(spec)
+            return True
+        except OutlandError as problem:
+            for path in (self.folder(spec).record_path, self._measured(spec)):
+                if path.exists():
+                    path.replace(path.with_suffix(".damaged"))
+            self.fail(spec, problem)
+            return False
 
-    def _failure(self, spec: RunSpec) -> Path:
-        return self.folder(spec).path / "failure.json"
+    def _failures(self, spec: RunSpec) -> tuple[Path, Path]:
+        """Where failures of the run, which all studies share, and of this study's measure are written."""
+        folder = self.folder(spec).path
+        return folder / "failure.json", folder / f"failure-{self.study.name}.json"
 
     def _measured(self, spec: RunSpec) -> Path:
         return self.folder(spec).path / f"measured-{self.study.name}.json"

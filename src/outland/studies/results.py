@@ -222,7 +222,7 @@ class Results:
             if found and least_p(pairs) * len(found) >= LEVEL:
                 return (
                     f"With {pairs} {self.study.repeats} and {len(found)} comparisons a column, no difference can pass "
-                    f"the test: its p cannot fall below {min(1.0, least_p(pairs) * len(found)):.2g}."
+                    f"the test: the corrected p cannot fall below {min(1.0, least_p(pairs) * len(found)):.2g}."
                 )
         return ""
 

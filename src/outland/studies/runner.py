@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outland.datasets import DataFolder
-from outland.errors import OutlandError
 from outland.files import writable_folder
 from outland.graphs import Cache
 from outland.studies.base import Cell, Study
@@ -58,7 +57,8 @@ def run_study(
     find_device(device)
     ledger = Ledger(study, out)
     writable_folder(ledger.runs)
-    todo = {cell.name: _todo(cell, ledger, retry) for cell in cells}
+    seen: set[str] = set()
+    todo = {cell.name: _todo(cell, ledger, retry, seen) for cell in cells}
     watcher = StudyWatcher(sum(map(len, todo.values())), sum(estimate(s) for specs in todo.values() for s in specs))
     ran = 0
     try:
@@ -93,18 +93,18 @@ def outcome_of(study: Study, cells: Sequence[Cell], out: Path) -> Outcome:
     return outcome
 
 
-def _todo(cell: Cell, ledger: Ledger, retry: bool) -> list[RunSpec]:
-    """The runs of a cell to carry out."""
+def _todo(cell: Cell, ledger: Ledger, retry: bool, seen: set[str]) -> list[RunSpec]:
+    """The runs of a cell to carry out; a run that another cell has too was `seen` there."""
     found = []
     for spec in cell.specs:
+        if spec.slug in seen:
+            continue
+        seen.add(spec.slug)
         state = ledger.state(cell, spec)
         if state == "done":
-            try:
-                ledger.record(spec)
+            if ledger.check(spec):
                 continue
-            except OutlandError as problem:
-                ledger.fail(spec, problem)
-                state = "failed"
+            state = "failed"
         if state == "failed":
             if not retry:
                 continue
@@ -124,7 +124,7 @@ def _measure(
         try:
             ledger.keep(spec, study.measure(spec, ledger.folder(spec).path, *where))
         except Exception as problem:
-            _told(ledger.fail(spec, problem), cell, watcher)
+            _told(ledger.fail(spec, problem, measuring=True), cell, watcher)
 
 
 def _told(error: str | None, cell: Cell, watcher: StudyWatcher) -> None:

@@ -82,7 +82,8 @@ def friedman(scores: Table) -> float:
     """P of all methods ranking alike over the datasets (Friedman 1937); 1 where nothing differs."""
     from scipy.stats import friedmanchisquare
 
-    p = float(friedmanchisquare(*scores).pvalue)
+    with np.errstate(invalid="ignore"):
+        p = float(friedmanchisquare(*scores).pvalue)
     return 1.0 if math.isnan(p) else p
 
 
