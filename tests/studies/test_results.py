@@ -141,3 +141,13 @@ def test_a_score_that_could_not_be_taken_does_not_count():
     cell = results.cells[0].name
     results.records[cell][0] = replace(results.records[cell][0], selection={"ood_val": {"epoch": 3, "test": None}})
     assert results.summary(results.rows[0], results.columns[0], results.study.quantities[0]).count == 9
+
+
+def test_few_positives_are_said():
+    data = {"classes": {"test": [3898, 63]}}
+    results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
+    assert results.sampling()[-1] == (
+        "molhiv-size: the test part has 63 positives, so on other graphs of its kind the score of ERM could be "
+        "anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
+    )
+    assert made("ablation", lambda *rest: 0.6, seeds=3).sampling() == []

@@ -12,7 +12,9 @@ from filelock import FileLock
 
 from outland.cli import main
 from outland.cli.options import chosen_recipe
+from outland.datasets import TableSettings
 from outland.errors import OutlandError
+from outland.graphs import Cache
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measured
 from outland.studies.commands import command_of
@@ -20,6 +22,7 @@ from outland.studies.costs import calibrate, estimate
 from outland.studies.ledger import Ledger
 from outland.studies.runner import run_study
 from outland.training import RunRecord, RunSpec, run
+from tests.conftest import SAMPLES
 
 TINY = ["train.epochs=2", "data.limit=48", "backbone.width=8"]
 SETS = [part for word in TINY for part in ("--set", word)]
@@ -43,7 +46,7 @@ def outland(cache, tmp_path, monkeypatch, capsys):
 
 
 def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_path):
-    words = ["study", "ablation", "--seeds", "2", "--epochs", "8", "--limit", "48", "--set", "backbone.width=8"]
+    words = ["study", "ablation", "--seeds", "2", "--epochs", "5", "--limit", "48", "--set", "backbone.width=8"]
     words += ["--only", "*/motif-base", "--out", str(tmp_path / "studies"), "--device", "cpu"]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-m", "outland", *words], env=environment, stderr=subprocess.PIPE)
@@ -56,7 +59,7 @@ def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_pa
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/record.json")}
     assert 3 <= len(before) < 10
     for path in before:
-        assert RunRecord.read(path).curves[-1]["epoch"] == 7  # whole, every one of them
+        assert RunRecord.read(path).curves[-1]["epoch"] == 4  # whole, every one of them
 
     status, out, err = outland(*words)
     assert status == 0, err
@@ -203,7 +206,7 @@ def test_estimates_grow_with_the_work():
 
 
 def test_an_estimate_is_of_the_right_size(motif, cache, tmp_path):
-    spec = RunSpec.make("motif", "erm", changes={"train": {"epochs": 2}, "data": {"limit": 320}}, recipe=None)
+    spec = RunSpec.make("motif", "erm", changes={"train": {"epochs": 1}, "data": {"limit": 160}})
     record = run(spec, tmp_path, device="cpu", cache=cache)
     assert 0.2 < estimate(spec, calibrate()) / record.timing["seconds"] < 5
 
@@ -257,3 +260,23 @@ def test_recipes_are_listed(outland):
     out = outland("list", "recipes", "motif")[1]
     assert "common.method.aia" in out
     assert "the paper has 1" in out
+
+
+def test_a_record_counts_the_classes_of_a_yes_or_no_task(tmp_path):
+    table = TableSettings(str(SAMPLES / "bbbp.csv"), target=("p_np",))
+    spec = RunSpec.make("bbbp", "erm", changes={"train": {"epochs": 1}, "backbone": {"width": 8}}, table=table)
+    record = run(spec, tmp_path, device="cpu", cache=Cache(tmp_path / "cache"))
+    assert {part: sum(counts) for part, counts in record.data["classes"].items()} == record.data["sizes"]
+    assert min(record.data["classes"]["test"]) > 0
+
+
+def test_a_study_stopped_by_hand_says_how_to_go_on(motif, outland, monkeypatch):
+    from outland.training.trainer import Trainer
+
+    def stop(*rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_epoch", stop)
+    status, _, err = outland("study", "ablation", "--only", "ERM/motif-base", *SETS)
+    assert status == 130
+    assert "Stopped. The same command goes on from the last checkpoints." in err

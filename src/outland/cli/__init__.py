@@ -34,7 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
-app.command()(study.study)
 
 
 def _version(wanted: bool) -> None:
@@ -174,6 +173,9 @@ def list_(
         raise OutlandError(f"only settings and recipes can be asked for by name: outland list settings {of}")
     else:
         Console().print(tables[what]())
+
+
+app.command()(study.study)
 
 
 def main() -> None:

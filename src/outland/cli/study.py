@@ -16,9 +16,7 @@ Only = Annotated[
 
 def study(
     name: Annotated[str, typer.Argument(metavar="list|NAME", help="`list` says what there is.")],
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs a cell; seeds or folds. [default: as in the paper, 10]")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs a cell: seeds, or folds; the paper has 10.")] = None,
     only: Only = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
@@ -37,8 +35,9 @@ def study(
 ) -> None:
     """Run a study: a table of the paper, or all that is missing of it, and write its report.
 
-    Runs that are done are skipped, interrupted ones go on, failed ones are listed and tried again with --retry. The
-    same command goes on after Ctrl-C, a crash or kill -9. Studies share their runs.
+    Runs that are done are skipped, interrupted ones go on, failed ones are
+    listed and tried again with --retry: the same command goes on after Ctrl-C,
+    a crash or kill -9. Studies share their runs.
     """
     if name == "list":
         _list(seeds, device)

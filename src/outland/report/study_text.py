@@ -111,8 +111,8 @@ def caption(results: Results, quantity: Quantity) -> str:
             f"▲ ▼ better or worse than {results.study.reference}: exact paired sign-flip test over "
             f"{results.study.repeats}, Holm's correction over the column, p < 0.05"
         )
-    weak = results.weakness(quantity)
-    return "; ".join(words) + "." + (f" {weak}" if weak else "")
+    more = [results.weakness(quantity), *(results.sampling() if quantity.name == "test" else [])]
+    return " ".join(filter(None, ["; ".join(words) + ".", *more]))
 
 
 def markdown(results: Results) -> str:

@@ -57,6 +57,7 @@ def _graph_seconds(units: dict[str, Any], shape: Shape, backbone: BackboneSettin
     return step, step * rates["forward"]
 
 
+@lru_cache
 def calibrate(device: torch.device | str = "cpu") -> float:
     """How long this machine takes for what took the machine of the measurements one second, from a second of work."""
     reference: float = _table("unit-costs.json")["reference_seconds"]

@@ -214,6 +214,19 @@ class Results:
         low, high = auc_interval(float(np.mean(scores)), positives, negatives)
         return 100 * low, 100 * high, positives
 
+    def sampling(self) -> list[str]:
+        """A sentence for each column whose ROC-AUC rests on few graphs: how far its first row's could be off."""
+        lines = []
+        for column in self.columns:
+            row = next((row for row in self.rows if self.auc_interval(row, column) is not None), None)
+            found = None if row is None else self.auc_interval(row, column)
+            if row is not None and found is not None:
+                lines.append(
+                    f"{column.label}: the test part has {found[2]} positives, so on other graphs of its kind the score "
+                    f"of {row.name} could be anywhere from {found[0]:.1f} to {found[1]:.1f} (95%, Hanley and McNeil)."
+                )
+        return lines
+
     def weakness(self, quantity: Quantity) -> str:
         """A sentence where the seeds are too few for any difference to be shown; else nothing."""
         for column in self.columns:

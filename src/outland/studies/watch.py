@@ -78,7 +78,7 @@ class StudyWatcher(Watcher):
         self._line()
 
     def _line(self, last: bool = False) -> None:
-        if self._bar.disable and (last or time.monotonic() >= self._next):
+        if self._bar.disable and self._spent and (last or time.monotonic() >= self._next):
             self._next = time.monotonic() + _EVERY
             words = f"{self._done} of {self._runs} runs, {spoken(self.left())} left ({self._name})"
             console().print(words, soft_wrap=True, highlight=False, markup=False)
