@@ -11,7 +11,7 @@ from markupsafe import Markup
 from outland.recipes import recipe_for
 from outland.report.figures import figures
 from outland.report.published import Published, in_paper, on_leaderboard
-from outland.report.study_text import ARROWS, caption, number, ours
+from outland.report.study_text import ARROWS, caption, number, ours, remarks
 from outland.studies import Cell
 from outland.studies.commands import command_of
 from outland.studies.pictures import Picture
@@ -65,8 +65,7 @@ def findings(results: Results) -> list[str]:
         told = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
         told += [f"{_listed(worse, len(compared))} worse than {reference}"] if worse else []
         lines.append(f"{column.label}: {' and '.join(told) or f'no difference to {reference} is shown'}.")
-    weak = results.weakness(quantity)
-    return [*lines, weak] if weak else lines
+    return lines + remarks(results, quantity)
 
 
 def _listed(names: Sequence[str], of: int) -> str:

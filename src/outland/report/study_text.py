@@ -64,7 +64,7 @@ def terminal_tables(results: Results) -> list[Table]:
 
 
 def _terminal(results: Results, quantity: Quantity) -> Table:
-    table = Table(title=f"{results.study.title} · {quantity.title}", caption=caption(results, quantity))
+    table = Table(title=f"{results.study.title} · {quantity.title}", caption=_under(results, quantity))
     table.add_column("")
     table.add_column("")
     for column in results.columns:
@@ -111,8 +111,17 @@ def caption(results: Results, quantity: Quantity) -> str:
             f"▲ ▼ better or worse than {results.study.reference}: exact paired sign-flip test over "
             f"{results.study.repeats}, Holm's correction over the column, p < 0.05"
         )
-    more = [results.weakness(quantity), *(results.sampling() if quantity.name == "test" else [])]
-    return " ".join(filter(None, ["; ".join(words) + ".", *more]))
+    return "; ".join(words) + "."
+
+
+def remarks(results: Results, quantity: Quantity) -> list[str]:
+    """What the numbers of a table cannot tell: where seeds or positives are too few."""
+    weak = results.weakness(quantity)
+    return [*([weak] if weak else []), *(results.sampling() if quantity.name == "test" else [])]
+
+
+def _under(results: Results, quantity: Quantity) -> str:
+    return " ".join([caption(results, quantity), *remarks(results, quantity)])
 
 
 def markdown(results: Results) -> str:
@@ -131,7 +140,7 @@ def markdown(results: Results) -> str:
                         for column, word in zip(results.columns, words, strict=True)
                     ]
                 lines.append(_piped([row.name if source == "ours" else "", source, *words]))
-        parts += [f"## {quantity.title}", "\n".join(lines), caption(results, quantity)]
+        parts += [f"## {quantity.title}", "\n".join(lines), _under(results, quantity)]
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
@@ -168,7 +177,7 @@ def _latex_table(results: Results, quantity: Quantity) -> str:
                     for column, text in zip(results.columns, texts, strict=True)
                 ]
             lines.append(" & ".join([_tex(row.name) if source == "ours" else "", source, *texts]) + r" \\")
-    title = f"{results.study.title}: {quantity.title}. {caption(results, quantity)}"
+    title = f"{results.study.title}: {quantity.title}. {_under(results, quantity)}"
     head = " & ".join(["", "", *(_tex(column.label) for column in results.columns)]) + r" \\"
     opening = [r"\begin{table}[t]", r"\centering", rf"\caption{{{_tex(title)}}}"]
     opening += [rf"\begin{{tabular}}{{ll{'r' * len(results.columns)}}}", r"\toprule", head, r"\midrule"]

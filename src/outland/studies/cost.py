@@ -13,5 +13,5 @@ STUDY = Study(
     quantities=(IMPROVEMENT, SECONDS, PARAMETERS),
     paper="cost",
     figures=("bars",),
-    note="The runs are those of the study `covariate`. The paper's times are from an RTX 3090 and may count ten runs.",
+    note="The runs are those of the study covariate. The paper's times are from an RTX 3090 and may count ten runs.",
 )

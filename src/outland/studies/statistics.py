@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +47,18 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     Beyond 16 pairs a hundred thousand flips, always the same, stand for all.
     """
     found = np.asarray(differences, dtype=float)
-    if len(found) <= _EXACT:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=len(found))))
-    else:
-        signs = np.random.default_rng(0).choice((1.0, -1.0), size=(_DRAWS, len(found)))
-        signs[0] = 1.0  # the flip that was seen is one of them
-    sums = np.abs(signs @ found)
+    sums = np.abs(_flips(len(found)) @ found)
     return float((sums >= abs(found.sum()) - 1e-12 * np.abs(found).sum()).mean())
+
+
+@lru_cache(maxsize=4)
+def _flips(pairs: int) -> Table:
+    """Ways to turn the signs of so many differences round, one a row."""
+    if pairs <= _EXACT:
+        return np.array(list(itertools.product((1.0, -1.0), repeat=pairs)))
+    signs = np.random.default_rng(0).choice((1.0, -1.0), size=(_DRAWS, pairs))
+    signs[0] = 1.0  # what was seen is one of them
+    return signs
 
 
 def least_p(pairs: int) -> float:
