@@ -72,6 +72,7 @@ def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
     assert made("ablation", lambda *rest: 0.5).weakness(quantity) == ""
     single = made("ablation", lambda *rest: 0.5, seeds=1)
     assert math.isnan(single.comparisons(single.columns[0], quantity)["AIA"].p)
+    assert single.weakness(quantity) == "With one run a cell no difference can be tested."
 
 
 def test_only_seeds_that_both_have_are_paired():
@@ -119,8 +120,8 @@ def test_ranks_over_complete_columns():
 def test_intervals_come_from_the_positives_of_the_test_part():
     data = {"classes": {"test": [3898, 63]}}
     results = made("covariate", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
-    low, high, positives = results.auc_interval(results.rows[0], results.columns[-1])
-    assert positives == 63
+    low, high, *classes = results.auc_interval(results.rows[0], results.columns[-1])
+    assert classes == [63, 3898]
     assert (low, high) == (pytest.approx(52.4, abs=0.3), pytest.approx(67.2, abs=0.3))
     plain = made("covariate", lambda *rest: 0.6, seeds=3)
     assert plain.auc_interval(plain.rows[0], plain.columns[0]) is None
@@ -147,7 +148,7 @@ def test_few_positives_are_said():
     data = {"classes": {"test": [3898, 63]}}
     results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
     assert results.sampling()[-1] == (
-        "molhiv-size: the test part has 63 positives, so on other graphs of its kind the score of ERM could be "
-        "anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
+        "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "
+        "ERM could be anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
     )
     assert made("ablation", lambda *rest: 0.6, seeds=3).sampling() == []

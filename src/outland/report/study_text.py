@@ -187,7 +187,8 @@ def _latex_table(results: Results, quantity: Quantity) -> str:
 
 FIELDS = (
     *("study", "row", "column", "quantity", "mean", "std", "standard_error", "runs"),
-    *("reference_difference", "pairs", "p", "p_holm", "verdict", "auc_low", "auc_high", "test_positives"),
+    *("reference_difference", "pairs", "p", "p_holm", "verdict", "auc_low", "auc_high"),
+    *("test_positives", "test_negatives"),
     *("paper_mean", "paper_std", "good_mean", "good_std", "command"),
 )
 
@@ -219,7 +220,7 @@ def _csv_row(
         plain |= {"reference_difference": one.difference, "pairs": one.pairs, "p": one.p, "p_holm": one.adjusted}
         plain["verdict"] = one.verdict
     if interval is not None:
-        plain |= dict(zip(("auc_low", "auc_high", "test_positives"), interval, strict=True))
+        plain |= dict(zip(("auc_low", "auc_high", "test_positives", "test_negatives"), interval, strict=True))
     for name, value in (
         ("paper", in_paper(results.study, row, column, quantity)),
         ("good", on_leaderboard(row, column, quantity)),

@@ -95,7 +95,9 @@ def line_chart(title: str, lines: Sequence[Line], across: str, marks: Sequence[s
         y = at(first, tick)[1]
         canvas.line(left, y, canvas.width - right, y, "grid")
         canvas.text(left - 6, y + 3.5, f"{tick:g}", "tick", "end")
-    for x, words in enumerate(marks) if marks else [(tick, f"{tick:g}") for tick in _ticks(first, last)]:
+    for x, words in (
+        enumerate(marks) if marks else [(tick, f"{tick:g}") for tick in _ticks(first, last) if tick == round(tick)]
+    ):
         canvas.text(at(x, low)[0], canvas.height - bottom + 14, words, "tick", "middle")
     canvas.text((left + canvas.width - right) / 2, canvas.height - 4, across, "tick", "middle")
     for line in sorted(lines, key=lambda line: line.colour is not None):

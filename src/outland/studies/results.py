@@ -202,8 +202,8 @@ class Results:
             groups=tuple(cliques(ordered, critical)),
         )
 
-    def auc_interval(self, row: Row, column: Column) -> tuple[float, float, int] | None:
-        """95% interval of a cell's mean test ROC-AUC, in per cent, for the test graphs being few; and the positives."""
+    def auc_interval(self, row: Row, column: Column) -> tuple[float, float, int, int] | None:
+        """95% interval of a cell's mean test ROC-AUC in per cent, by the test graphs: its positives and negatives."""
         records = list(self.records.get(f"{row.name}/{column.label}", {}).values())
         if not records or records[0].metric != "rocauc" or "classes" not in records[0].data:
             return None
@@ -212,7 +212,7 @@ class Results:
             return None
         negatives, positives = records[0].data["classes"]["test"]
         low, high = auc_interval(float(np.mean(scores)), positives, negatives)
-        return 100 * low, 100 * high, positives
+        return 100 * low, 100 * high, positives, negatives
 
     def sampling(self) -> list[str]:
         """A sentence for each column whose ROC-AUC rests on few graphs: how far its first row's could be off."""
@@ -222,8 +222,9 @@ class Results:
             found = None if row is None else self.auc_interval(row, column)
             if row is not None and found is not None:
                 lines.append(
-                    f"{column.label}: the test part has {found[2]} positives, so on other graphs of its kind the score "
-                    f"of {row.name} could be anywhere from {found[0]:.1f} to {found[1]:.1f} (95%, Hanley and McNeil)."
+                    f"{column.label}: the test part has {found[2]:,} positives and {found[3]:,} negatives, so on other "
+                    f"graphs of its kind the score of {row.name} could be anywhere from {found[0]:.1f} to "
+                    f"{found[1]:.1f} (95%, Hanley and McNeil)."
                 )
         return lines
 
@@ -232,6 +233,8 @@ class Results:
         for column in self.columns:
             found = self.comparisons(column, quantity)
             pairs = max((one.pairs for one in found.values()), default=0)
+            if found and pairs == 1:
+                return "With one run a cell no difference can be tested."
             if found and least_p(pairs) * len(found) >= LEVEL:
                 return (
                     f"With {pairs} {self.study.repeats} and {len(found)} comparisons a column, no difference can pass "
