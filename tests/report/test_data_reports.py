@@ -7,9 +7,10 @@ from outland.datasets.table import SmilesTable
 from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError
 from outland.graphs import Cache
+from outland.report.counts import Cell, compare, render
 from outland.report.findings import findings
 from outland.report.gallery import draw_gallery
-from outland.report.statistics import Cell, compare, paper_table, render
+from outland.report.published import paper_table
 from tests.conftest import SAMPLES
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
-from outland.cli import data
+from outland.cli import data, study
 from outland.cli.options import (
     Data,
     DatasetName,
@@ -21,6 +21,7 @@ from outland.cli.options import (
     Target,
     TaskKind,
     Time,
+    chosen_recipe,
     table_settings,
     table_shift,
 )
@@ -76,6 +77,10 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting, as in method.gamma=0.5."),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Start from a recipe: a name from `outland list recipes`, or FILE.toml."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs; this one gets a folder of its own in it.")] = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Throw away an earlier run of the same settings.")] = False,
@@ -102,7 +107,8 @@ def train(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
     shift = table_shift(shift, split, time)
-    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed, table=table)
+    start = chosen_recipe(recipe, dataset, table)
+    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed, table=table, recipe=start)
     folder = RunFolder(out, spec).path
     files = DataFolder(data)
     try:
@@ -146,25 +152,30 @@ def _show_record(record: Any, folder: Path) -> None:
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones|settings")],
+    what: Annotated[str, typer.Argument(metavar="datasets|methods|backbones|recipes|settings")],
     of: Annotated[
-        str | None, typer.Argument(metavar="[GROUP|METHOD]", help="Of the settings, those of one group or method.")
+        str | None,
+        typer.Argument(metavar="[GROUP|METHOD|RECIPE]", help="Settings of one group or method; or one recipe."),
     ] = None,
 ) -> None:
-    """List what there is: datasets, methods, backbones, or settings, of which METHOD or METHOD:PRESET shows its own."""
+    """List what there is; `settings METHOD` or METHOD:PRESET shows a method's own, `recipes NAME` a whole recipe."""
     from rich.console import Console
 
     from outland.cli import lists
 
     tables = {"datasets": lists.datasets, "methods": lists.methods, "backbones": lists.backbones}
-    if what == "settings":
-        Console().print(lists.settings(of))
+    named = {"settings": lists.settings, "recipes": lists.recipes}
+    if what in named:
+        Console().print(named[what](of))
     elif what not in tables:
-        raise unknown("list", what, [*tables, "settings"])
+        raise unknown("list", what, [*tables, *named])
     elif of is not None:
-        raise OutlandError(f"only settings can be asked for by name: outland list settings {of}")
+        raise OutlandError(f"only settings and recipes can be asked for by name: outland list settings {of}")
     else:
         Console().print(tables[what]())
+
+
+app.command()(study.study)
 
 
 def main() -> None:

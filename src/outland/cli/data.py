@@ -88,7 +88,7 @@ def table(
     from rich.console import Console
 
     from outland.datasets import DataFolder
-    from outland.report.statistics import compare, render
+    from outland.report.counts import compare, render
 
     cells, notes = compare(only or [], DataFolder(data))
     screen = Console()

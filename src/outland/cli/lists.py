@@ -24,7 +24,7 @@ def datasets() -> Table:
 def methods() -> Table:
     """Methods, what they need and what they cost."""
     from outland.methods import METHODS, Method, find_method
-    from outland.report.costs import method_costs
+    from outland.studies.costs import method_costs
 
     table = _table("method", "family", "paper", "env.", "masks", "cost", caption=_COST)
     costs = method_costs()
@@ -72,6 +72,25 @@ def settings(of: str | None = None) -> Table:
         for name, value, meaning in describe(values):
             label = f"{group}.{name}" if group in fixed else f"method.{name}" + (f" ({group})" if of is None else "")
             table.add_row(label, Text(value, "bold" if usual[name] != value else ""), Text(meaning))
+    return table
+
+
+def recipes(of: str | None = None) -> Table:
+    """The recipes; or one of them, line by line."""
+    from outland.recipes import find_recipe, recipe_names
+
+    if of is None:
+        table = _table("recipe", "datasets", "what it is")
+        for name in recipe_names():
+            recipe = find_recipe(name)
+            table.add_row(name, ", ".join(recipe.datasets), recipe.about)
+        return table
+    table = _table("where", "setting", "value", "source", title="For --recipe; --set comes after it")
+    last = ""
+    for place, row in find_recipe(of).lines():
+        section, _, name = place.rpartition(".")
+        table.add_row("" if section == last else section, name, str(row["value"]), Text(row["source"]))
+        last = section
     return table
 
 

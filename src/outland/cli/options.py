@@ -44,3 +44,15 @@ def table_settings(dataset: str, **columns: Any) -> Any:
     from outland.settings import change
 
     return change(TableSettings(dataset), {**columns, "target": tuple(columns.pop("target") or ())}, "table")
+
+
+def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
+    """The recipe of that name, if it is for this dataset; a table of one's own may start from any."""
+    if name is None:
+        return None
+    from outland.recipes import find_recipe
+
+    recipe = find_recipe(name)
+    if table is None and dataset not in recipe.datasets:
+        raise OutlandError(f"the recipe {name} is for {', '.join(recipe.datasets)}, not for {dataset}")
+    return recipe

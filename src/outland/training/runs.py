@@ -196,10 +196,13 @@ def load_model(folder: Path | str) -> Method:
 
 
 def _about(splits: Splits) -> dict[str, Any]:
-    """Where the data came from and how large it is; of rows set aside, their number."""
+    """Where the data came from and how large it is; of rows set aside, their number; of yes and no, how many each."""
     plain = {name: value for name, value in splits.source.items() if name not in ("quarantine", "split_words")}
     if "quarantine" in splits.source:
         plain["quarantined"] = len(splits.source["quarantine"])
+    if splits.schema.task.kind == "binary" and splits.schema.task.outputs == 1:
+        labels = {name: splits.graphs.y[index] for name, index in splits.parts.items()}
+        plain["classes"] = {name: [int((y == 0).sum()), int((y == 1).sum())] for name, y in labels.items()}
     return {**plain, "sizes": {name: len(index) for name, index in splits.parts.items()}}
 
 

@@ -10,6 +10,7 @@ from outland.errors import unknown
 from outland.files import canonical_json, checksum, digest
 from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
 from outland.nn import BackboneSettings
+from outland.recipes import Recipe
 from outland.settings import change, check_ranges, parse_assignments
 from outland.training.settings import TrainSettings
 
@@ -71,8 +72,9 @@ class RunSpec:
         seed: int = 0,
         changes: Mapping[str, Mapping[str, Any]] | None = None,
         table: TableSettings | None = None,
+        recipe: Recipe | None = None,
     ) -> "RunSpec":
-        """Fill in defaults: the dataset's recommendations first, then `changes`, by group and name."""
+        """Fill in defaults: the dataset's recommendations first, then the recipe, then `changes`, by group and name."""
         if table is not None:
             table = table.opened()
             dataset = Path(table.file).name.split(".")[0]
@@ -83,6 +85,9 @@ class RunSpec:
         for path, value in source.recommended.items():
             group, _, name = path.partition(".")
             values[group][name] = value
+        if recipe is not None:
+            for group, advised in recipe.changes(dataset, shift, kind, method).items():
+                values[group] |= advised
         for group, given in (changes or {}).items():
             if group not in values:
                 raise unknown("group of settings", group, values)

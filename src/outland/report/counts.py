@@ -1,15 +1,13 @@
 """Counts of graphs, nodes and edges beside the paper's table."""
 
-import json
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
 from rich.table import Table
 
 from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError, unknown
 from outland.graphs import Splits
+from outland.report.published import paper_table
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,6 @@ class Cell:
     def equal(self) -> bool:
         """Whether they agree to the digits the paper prints."""
         return self.ours is not None and round(self.ours, 2) == self.paper
-
-
-def paper_table(name: str) -> dict[str, Any]:
-    """One of the paper's tables, as plain values."""
-    tables: dict[str, dict[str, Any]] = json.loads(
-        files("outland.report").joinpath("paper-tables.json").read_text(encoding="utf-8")
-    )
-    return tables[name]
 
 
 def compare(only: list[str], data: DataFolder | None = None) -> tuple[list[Cell], list[str]]:

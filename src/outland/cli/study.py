@@ -1,0 +1,151 @@
+"""`outland study`: the paper's tables, one command each."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland.cli.options import Data
+from outland.errors import OutlandError
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CELL", help="A ROW, a COLUMN or ROW/COLUMN, where * stands for anything; may be repeated."),
+]
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="list|NAME", help="`list` says what there is.")],
+    seeds: Annotated[int | None, typer.Option(help="Runs a cell: seeds, or folds; the paper has 10.")] = None,
+    only: Only = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing; write the report of what is there.")] = False,
+    epochs: Annotated[int | None, typer.Option(help="Train for so many epochs instead.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting of every run."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of studies: reports, and all their runs in `runs`.")] = Path(
+        "studies"
+    ),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    data: Data = None,
+) -> None:
+    """Run a study: a table of the paper, or all that is missing of it, and write its report.
+
+    Runs that are done are skipped, interrupted ones go on, failed ones are
+    listed and tried again with --retry: the same command goes on after Ctrl-C,
+    a crash or kill -9. Studies share their runs.
+    """
+    if name == "list":
+        _list(seeds, device)
+        return
+    from outland.studies import find_study
+
+    chosen = find_study(name)
+    words = [
+        *(set_ or []),
+        *([] if epochs is None else [f"train.epochs={epochs}"]),
+        *([] if limit is None else [f"data.limit={limit}"]),
+    ]
+    cells = chosen.cells(seeds, words, only or [])
+    if dry_run:
+        _plan(chosen, cells, out, device)
+        return
+    _carry_out(chosen, cells, out, words, data, retry=retry, report=report, device=device)
+
+
+def _carry_out(
+    chosen: Any, cells: Any, out: Path, words: list[str], data: Path | None, *, retry: bool, report: bool, device: str
+) -> None:
+    from outland.datasets import DataFolder
+    from outland.report.study import write_report
+    from outland.studies.runner import outcome_of, run_study
+
+    files = DataFolder(data)
+    try:
+        if report:
+            outcome = outcome_of(chosen, cells, out)
+        else:
+            outcome = run_study(chosen, cells, out, retry=retry, device=device, data=files)
+    except KeyboardInterrupt:
+        typer.secho("\nStopped. The same command goes on from the last checkpoints.", err=True)
+        raise typer.Exit(130) from None
+    if not outcome.states["done"]:
+        _tell_failures(outcome)
+        raise OutlandError(f"no run of the study {chosen.name} is done: there is nothing to report")
+    page = write_report(chosen, cells, out, words, files)
+    states = ", ".join(f"{count} {state}" for state, count in outcome.states.items())
+    typer.echo(f"runs: {states}; {outcome.ran} carried out now")
+    typer.echo(f"page: {page}  (also .md, .tex, .csv)")
+    _tell_failures(outcome)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def _tell_failures(outcome: Any) -> None:
+    for cell, folder, error in outcome.failures:
+        typer.secho(f"failed: {cell}, {folder}: {error}", fg="red", err=True)
+    if outcome.failures:
+        typer.secho("The same command with --retry tries them again.", err=True)
+
+
+def _list(seeds: int | None, device: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from outland.studies import STUDIES, find_study
+    from outland.studies.costs import calibrate, estimate
+    from outland.training.runs import find_device
+
+    speed = calibrate(find_device(device))
+    table = Table(
+        caption="hours: estimated for this machine, one run after another, from a second of training steps; "
+        "runs that studies share are done once"
+    )
+    for column in ("study", "runs", "hours", "what it is"):
+        table.add_column(column, justify="right" if column in ("runs", "hours") else "left")
+    every: dict[str, float] = {}
+    for name in STUDIES:
+        chosen = find_study(name)
+        cells = chosen.cells(None if seeds is None else min(seeds, chosen.seeds))
+        costs = {spec.slug: estimate(spec, speed) for cell in cells if chosen.trains(cell) for spec in cell.specs}
+        runs = len({spec.slug for cell in cells for spec in cell.specs})
+        every |= costs
+        shape = f"{len(chosen.rows)} × {len(chosen.columns)} cells"
+        table.add_row(name, str(runs), f"{sum(costs.values()) / 3600:,.0f}", f"{chosen.title} ({shape})")
+    table.add_section()
+    table.add_row("all", str(len(every)), f"{sum(every.values()) / 3600:,.0f}", "each run once")
+    Console().print(table)
+
+
+def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
+    from collections import Counter
+
+    from rich.console import Console
+
+    from outland.report.study_text import plan_table
+    from outland.studies.costs import calibrate, estimate, spoken
+    from outland.studies.ledger import Ledger
+    from outland.training.runs import find_device
+
+    ledger = Ledger(chosen, out)
+    states = {cell.name: [ledger.state(cell, spec) for spec in cell.specs] for cell in cells}
+    Console().print(plan_table(chosen, cells, states))
+    counts = Counter(state for found in states.values() for state in found)
+    speed = calibrate(find_device(device))
+    left = {
+        spec.slug: estimate(spec, speed)
+        for cell in cells
+        for spec, state in zip(cell.specs, states[cell.name], strict=True)
+        if state in ("waiting", "begun") and chosen.trains(cell)
+    }
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    hours = spoken(sum(left.values()))
+    typer.echo(f"{len(cells)} cells, {sum(counts.values())} runs: {told}; about {hours} to go on this machine")
+    for cell in cells:
+        for spec in cell.specs:
+            if (error := ledger.failure(spec)) is not None and ledger.state(cell, spec) == "failed":
+                typer.secho(f"failed: {cell.name}, {spec.slug}: {error}", fg="red", err=True)

@@ -1,0 +1,180 @@
+"""Hyper-parameters by dataset, each with where it comes from: one readable TOML file a dataset."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from outland.errors import OutlandError, unknown
+
+Changes = dict[str, dict[str, Any]]
+_GROUPS = ("backbone", "train", "method")
+_TOP = ("datasets", "about", "expected", "shape")
+
+
+@dataclass(frozen=True)
+class Ingredient:
+    """One hyper-parameter.
+
+    Args:
+        group, name: as in `--set GROUP.NAME=VALUE`.
+        value: what it is set to.
+        source: where the value comes from.
+    """
+
+    group: str
+    name: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a dataset is, for estimates of time.
+
+    Args:
+        train: training graphs.
+        scored: graphs of the other parts, which are scored after every epoch.
+        nodes, edges: of a graph, on average; an edge counts in both directions.
+    """
+
+    train: int
+    scored: int
+    nodes: float
+    edges: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The hyper-parameters of a dataset.
+
+    Args:
+        name: for people.
+        plain: the file as it was read.
+    """
+
+    name: str
+    plain: Mapping[str, Any]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """What it is for."""
+        return tuple(self.plain["datasets"])
+
+    @property
+    def about(self) -> str:
+        """One line."""
+        return str(self.plain["about"])
+
+    def ingredients(self, dataset: str, shift: str, kind: str, method: str) -> list[Ingredient]:
+        """What is set for a method under a shift; where sections disagree, the more special one counts.
+
+        A preset, as `aia:paper`, has a section of its own or takes the method's.
+        """
+        found: dict[tuple[str, str], Ingredient] = {}
+        for section in ("common", dataset, shift, kind, f"{shift}-{kind}"):
+            groups = self.plain.get(section, {})
+            own = groups.get("method", {})
+            named = own.get(method, {} if self._has(method) else own.get(method.partition(":")[0], {}))
+            for group, rows in (
+                ("backbone", groups.get("backbone", {})),
+                ("train", groups.get("train", {})),
+                ("method", named),
+            ):
+                for name, row in rows.items():
+                    found[group, name] = Ingredient(group, name, row["value"], row["source"])
+        return list(found.values())
+
+    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every line: its place in the file, its value and source."""
+        yield from _rows(self.name, self.plain)
+
+    def _has(self, method: str) -> bool:
+        """Whether any section speaks of this method or preset itself."""
+        return any(method in part.get("method", {}) for name, part in self.plain.items() if name not in _TOP)
+
+    def changes(self, dataset: str, shift: str, kind: str, method: str) -> Changes:
+        """The same, as changes of a `RunSpec`."""
+        changes: Changes = {group: {} for group in _GROUPS}
+        for one in self.ingredients(dataset, shift, kind, method):
+            changes[one.group][one.name] = one.value
+        return changes
+
+    def expected(self, dataset: str, shift: str, kind: str) -> dict[str, tuple[float, float]]:
+        """The paper's test scores: mean and standard deviation in per cent, by method."""
+        known = self.plain.get("expected", {})
+        rows = known.get(f"{shift}-{kind}", known.get(dataset, {}))
+        return {method: (mean, std) for method, (mean, std) in rows.items()}
+
+    def shape(self, dataset: str, shift: str, kind: str) -> Shape | None:
+        """How large the dataset is under a shift, where that is known."""
+        known = self.plain.get("shape", {})
+        row = known.get(f"{shift}-{kind}", known.get(dataset))
+        return None if row is None else Shape(**row)
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
+
+
+@lru_cache
+def recipe_for(dataset: str) -> Recipe | None:
+    """The recipe of a dataset, if there is one."""
+    for name in recipe_names():
+        recipe = _read(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+        if dataset in recipe.datasets:
+            return recipe
+    return None
+
+
+def find_recipe(name: str) -> Recipe:
+    """A recipe by its own name, by that of its dataset, or from a TOML file."""
+    if name.endswith(".toml"):
+        try:
+            return _read(name, Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise OutlandError(f"the recipe {name} cannot be read: {problem}") from None
+    if name in recipe_names():
+        return _read(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    found = recipe_for(name)
+    if found is None:
+        raise unknown("recipe", name, recipe_names())
+    return found
+
+
+def _folder() -> Any:
+    return files("outland.recipes")
+
+
+def _read(name: str, text: str) -> Recipe:
+    """A recipe, every line of it checked for its form."""
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise OutlandError(f"the recipe {name} is not TOML: {problem}") from None
+    for word in ("datasets", "about"):
+        if word not in plain:
+            raise OutlandError(f"the recipe {name} must say its {word}, as in {word} = ...")
+    for place, row in _rows(name, plain):
+        if not isinstance(row, dict) or set(row) != {"value", "source"}:
+            raise OutlandError(f'the recipe {name}: {place} must be written {{ value = ..., source = "..." }}')
+    return Recipe(name, plain)
+
+
+def _rows(name: str, plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for section, groups in plain.items():
+        if section in _TOP:
+            continue
+        if not isinstance(groups, dict):
+            raise OutlandError(f"the recipe {name}: '{section}' is not a section; write [common.train] and the like")
+        for group, rows in groups.items():
+            if group not in _GROUPS:
+                raise unknown(f"group of settings in the recipe {name}", group, _GROUPS)
+            named = rows.items() if group == "method" else [("", rows)]
+            for method, own in named:
+                for key, row in own.items():
+                    yield ".".join(filter(None, (section, group, method, key))), row

@@ -1,0 +1,168 @@
+"""What a study is: rows and columns, and the runs behind every cell of the table."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from outland.errors import OutlandError, unknown
+from outland.recipes import recipe_for
+from outland.settings import parse_assignments
+from outland.studies.quantities import TEST, Quantity
+from outland.training import RunSpec
+from outland.training.spec import GROUPS
+
+Changes = Mapping[str, Mapping[str, Any]]
+Figure = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method as the study has it.
+
+    Args:
+        label: in the table, as the paper writes it.
+        method: NAME or NAME:PRESET.
+        changes: of its settings, by group and name.
+        group: what it stands under in the table, where rows are grouped.
+        trained: whether a model must be trained before anything can be measured.
+    """
+
+    label: str
+    method: str
+    changes: Changes = field(default_factory=dict)
+    group: str = ""
+    trained: bool = True
+
+    @property
+    def name(self) -> str:
+        """Unique among the rows."""
+        return f"{self.group} {self.label}".strip()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A dataset under a shift; in ten-fold studies the shift is the fold, and is left open."""
+
+    label: str
+    dataset: str
+    shift: str = ""
+    kind: str = "covariate"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row under a column, with its runs: one a seed, or one a fold."""
+
+    row: Row
+    column: Column
+    specs: tuple[RunSpec, ...]
+
+    @property
+    def name(self) -> str:
+        """What `--only` calls it."""
+        return f"{self.row.name}/{self.column.label}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on top of a run.
+
+    Args:
+        values: numbers by quantity.
+        pictures: graphs with masks, as `studies.pictures` makes them.
+    """
+
+    values: dict[str, float]
+    pictures: list[dict[str, Any]] = field(default_factory=list)
+
+
+Measure = Callable[..., Measured]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table of the paper as a declaration.
+
+    Args:
+        name: on the command line.
+        title: over its page.
+        question: what it asks, in a sentence.
+        rows, columns: of the table; every pair is a cell.
+        reference: the row that others are compared with; empty where none is.
+        repeats: what a cell's runs differ in: `seeds` or `folds`.
+        seeds: how many there are by default.
+        quantities: what is read from each run; the first is the one that is tested and ranked.
+        paper: the paper's table of the same, by its name in `paper-tables.json`.
+        measure: measures a finished run further, where its record does not tell.
+        measure_trains: whether the measure carries out a training of its own.
+        figures: on the page.
+        note: what a reader should know.
+    """
+
+    name: str
+    title: str
+    question: str
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    reference: str = "ERM"
+    repeats: Literal["seeds", "folds"] = "seeds"
+    seeds: int = 10
+    quantities: tuple[Quantity, ...] = (TEST,)
+    paper: str = ""
+    measure: Measure | None = None
+    measure_trains: bool = False
+    figures: tuple[Figure, ...] = ("learning",)
+    note: str = ""
+
+    def trains(self, cell: Cell) -> bool:
+        """Whether a cell's runs take the time of a training."""
+        return cell.row.trained or self.measure_trains
+
+    def cells(self, seeds: int | None = None, words: Iterable[str] = (), only: Iterable[str] = ()) -> list[Cell]:
+        """Every cell with its runs.
+
+        Args:
+            seeds: how many runs a cell.
+            words: changes of every run, written `group.name=value`; what a row is about is not changed.
+            only: names of cells, rows or columns, or patterns of them, to keep.
+        """
+        count = self.seeds if seeds is None else seeds
+        if count < 1 or (self.repeats == "folds" and count > self.seeds):
+            most = f" to {self.seeds}" if self.repeats == "folds" else " or more"
+            raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {count}")
+        given = parse_assignments(words, GROUPS)
+        pairs = [(row, column) for row in self.rows for column in self.columns]
+        return [self._cell(row, column, count, given) for row, column in self._kept(pairs, list(only))]
+
+    def _cell(self, row: Row, column: Column, count: int, given: Changes) -> Cell:
+        changes = {group: {**given.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
+        recipe = recipe_for(column.dataset)
+
+        def spec(shift: str) -> RunSpec:
+            return RunSpec.make(
+                column.dataset, row.method, shift=shift, kind=column.kind, changes=changes, recipe=recipe
+            )
+
+        if self.repeats == "folds":
+            return Cell(row, column, tuple(spec(f"fold{fold}") for fold in range(count)))
+        first = spec(column.shift)
+        return Cell(row, column, tuple(replace(first, seed=seed) for seed in range(count)))
+
+    def _kept(self, pairs: list[tuple[Row, Column]], only: list[str]) -> list[tuple[Row, Column]]:
+        """The pairs that any of the patterns names."""
+        if not only:
+            return pairs
+        kept: set[int] = set()
+        for pattern in only:
+            hits = {
+                place
+                for place, (row, column) in enumerate(pairs)
+                for name in (f"{row.name}/{column.label}", row.name, row.group, column.label, column.dataset)
+                if fnmatchcase(name.lower(), pattern.lower())
+            }
+            if not hits:
+                names = [row.name for row in self.rows] + [column.label for column in self.columns]
+                raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
+            kept |= hits
+        return [pair for place, pair in enumerate(pairs) if place in kept]

@@ -1,0 +1,14 @@
+"""Ten methods under correlation shift, which GOOD calls concept shift."""
+
+from outland.studies.base import Study
+from outland.studies.tables import columns, rows
+
+STUDY = Study(
+    name="correlation",
+    title="Ten methods under correlation shift",
+    question="Which method's test score holds up where a habit of the training graphs turns round?",
+    rows=rows("ERM", "IRM", "VREx", "DIR", "CAL", "OOD-GNN", "DropEdge", "FLAG", "M-Mixup", "AIA"),
+    columns=columns("motif-base", "cmnist-color", "molhiv-size", kind="concept"),
+    paper="correlation_shift",
+    figures=("ranks", "learning"),
+)

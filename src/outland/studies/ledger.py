@@ -1,0 +1,120 @@
+"""What has become of the runs of a study: read from the folders that the runs themselves write."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock, Timeout
+
+from outland.errors import OutlandError
+from outland.files import write_text
+from outland.studies.base import Cell, Measured, Study
+from outland.training import RunRecord, RunSpec
+from outland.training.runs import RunFolder
+
+State = Literal["done", "failed", "begun", "waiting"]
+
+
+class Ledger:
+    """The runs of a study under one folder; runs that several studies share are there once.
+
+    Args:
+        study: whose.
+        out: folder of studies; runs are in `runs` below it.
+    """
+
+    def __init__(self, study: Study, out: Path) -> None:
+        self.study, self.runs = study, out / "runs"
+
+    def folder(self, spec: RunSpec) -> RunFolder:
+        """Where a run lies."""
+        return RunFolder(self.runs, spec)
+
+    def state(self, cell: Cell, spec: RunSpec) -> State:
+        """Where a run stands."""
+        folder = self.folder(spec)
+        trained = not cell.row.trained or folder.record_path.exists()
+        if trained and (self.study.measure is None or self._measured(spec).exists()):
+            return "done"
+        if self.failure(spec) is not None:
+            return "failed"
+        return "begun" if folder.record_path.exists() or folder.checkpoints.newest() else "waiting"
+
+    def record(self, spec: RunSpec) -> RunRecord | None:
+        """The record of a finished run; None where there is none."""
+        path = self.folder(spec).record_path
+        return RunRecord.read(path) if path.exists() else None
+
+    def measured(self, spec: RunSpec) -> Measured | None:
+        """What this study measured on top of a run."""
+        path = self._measured(spec)
+        if not path.exists():
+            return None
+        try:
+            return Measured(**json.loads(path.read_text()))
+        except (ValueError, TypeError) as problem:
+            raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
+
+    def keep(self, spec: RunSpec, measured: Measured) -> None:
+        """Write down what was measured, in one piece."""
+        path = self._measured(spec)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(asdict(measured), allow_nan=False) + "\n")
+
+    def failure(self, spec: RunSpec) -> str | None:
+        """Why a run, or what this study measures on top of it, failed; None where it did not."""
+        for path in self._failures(spec):
+            try:
+                return str(json.loads(path.read_text())["error"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return None
+
+    def fail(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:
+        """Write down why a run or its measure failed, unless another process is at work on it; what was written."""
+        path = self._failures(spec)[1 if measuring else 0]
+        if self._held(path.parent):
+            return None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        error = str(problem) if isinstance(problem, OutlandError) else f"{type(problem).__name__}: {problem}"
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        write_text(path, json.dumps({"error": error, "when": when}) + "\n")
+        return error
+
+    def forget_failure(self, spec: RunSpec) -> None:
+        """Let a run be tried again."""
+        for path in self._failures(spec):
+            path.unlink(missing_ok=True)
+
+    def check(self, spec: RunSpec) -> bool:
+        """Whether what a finished run has left can be read; what cannot is put aside, and the run has failed."""
+        try:
+            self.record(spec)
+            self.measured(spec)
+            return True
+        except OutlandError as problem:
+            for path in (self.folder(spec).record_path, self._measured(spec)):
+                if path.exists():
+                    path.replace(path.with_suffix(".damaged"))
+            self.fail(spec, problem)
+            return False
+
+    def _failures(self, spec: RunSpec) -> tuple[Path, Path]:
+        """Where failures of the run, which all studies share, and of this study's measure are written."""
+        folder = self.folder(spec).path
+        return folder / "failure.json", folder / f"failure-{self.study.name}.json"
+
+    def _measured(self, spec: RunSpec) -> Path:
+        return self.folder(spec).path / f"measured-{self.study.name}.json"
+
+    @staticmethod
+    def _held(folder: Path) -> bool:
+        if not (folder / ".lock").exists():
+            return False
+        try:
+            with FileLock(folder / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True

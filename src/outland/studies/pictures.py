@@ -1,0 +1,84 @@
+"""Graphs with the weights that a mask lays on them, as plain values that a page can draw."""
+
+from typing import Any
+
+import torch
+
+from outland.datasets import DataFolder
+from outland.graphs import Batches, Cache, PackedGraphs, Splits
+from outland.methods import Method
+from outland.training import RunSpec, Trainer, prepare
+from outland.training.watch import Watcher
+
+Picture = dict[str, Any]
+
+
+def one_of_each_class(splits: Splits, part: str) -> torch.Tensor:
+    """The smallest graph of every class of a part, which is the easiest to read."""
+    index = splits[part]
+    index = index[splits.graphs.node_counts.to(index.device)[index].argsort(stable=True)]
+    labels = splits.graphs.y[index].reshape(len(index), -1)[:, 0]
+    return torch.stack([index[labels == label][0] for label in labels.unique() if label == label])
+
+
+def truth_pictures(graphs: PackedGraphs) -> list[Picture]:
+    """Graphs with weight 1 on what is known to decide the label, and 0 elsewhere."""
+    assert graphs.node_truth is not None
+    assert graphs.edge_truth is not None
+    return _pictures(graphs, graphs.node_truth.float(), graphs.edge_truth.float())
+
+
+@torch.inference_mode()
+def mask_pictures(method: Method, splits: Splits, index: torch.Tensor, mask: str) -> list[Picture]:
+    """Graphs with the weights of one of a method's masks."""
+    batch = next(iter(Batches(splits.graphs, index, len(index))))
+    found = method.masks(batch)[mask]
+    return _pictures(splits.graphs.select(index).to("cpu"), found.node.cpu(), found.edge.cpu())
+
+
+def _pictures(graphs: PackedGraphs, node: torch.Tensor, edge: torch.Tensor) -> list[Picture]:
+    nodes, edges = node.flatten().split(graphs.node_counts.tolist()), edge.flatten().split(graphs.edge_counts.tolist())
+    return [
+        {
+            "ends": graph.edge_index.T.tolist(),
+            "node": [round(value, 3) for value in node_part.tolist()],
+            "edge": [round(value, 3) for value in edge_part.tolist()],
+        }
+        for graph, node_part, edge_part in zip(graphs.to_data_list(), nodes, edges, strict=True)
+    ]
+
+
+class Album(Watcher):
+    """Takes pictures of a few graphs at some moments of a training run.
+
+    Args:
+        method, splits: what trains, and on what.
+        index: the graphs.
+        mask: which of the method's masks.
+        moments: after which epochs, counted from 0.
+    """
+
+    def __init__(self, method: Method, splits: Splits, index: torch.Tensor, mask: str, moments: list[int]) -> None:
+        self.method, self.splits, self.index, self.mask, self.moments = method, splits, index, mask, moments
+        self.pictures: list[Picture] = []
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """An epoch is over: the method is in evaluation mode, and is left so."""
+        if row["epoch"] in self.moments:
+            found = mask_pictures(self.method, self.splits, self.index, self.mask)
+            self.pictures += [{**one, "epoch": row["epoch"] + 1, "graph": place} for place, one in enumerate(found)]
+
+
+def augmented_over_training(
+    spec: RunSpec, device: torch.device, cache: Cache | None, data: DataFolder | None, moments: int = 5
+) -> list[Picture]:
+    """Train a run and picture the augmented form of one training graph of every class, from first epoch to last."""
+    method, splits = prepare(spec, device, cache, data)
+    index = one_of_each_class(splits, "train")
+    last = spec.train.epochs - 1
+    when = sorted({round(last * place / max(moments - 1, 1)) for place in range(moments)})
+    album = Album(method, splits, index, "merged", when)
+    Trainer(method, splits, spec.train, spec.seed, None, album).fit()
+    truth = splits.graphs.select(index).to("cpu")
+    original = [{**one, "epoch": 0, "graph": place} for place, one in enumerate(truth_pictures(truth))]
+    return original + album.pictures

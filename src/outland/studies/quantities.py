@@ -1,0 +1,47 @@
+"""The numbers that a study reads from a run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outland.training import RunRecord
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of a run.
+
+    Args:
+        name: in files.
+        title: in tables.
+        read: takes it from the record; None where it is measured apart (see `Study.measure`).
+        scale: by which it is multiplied to be shown.
+        digits: behind the point.
+        sign: 1 where more is better, -1 where less is, 0 where neither.
+        relative: to the reference row's of the same seed, in per cent more.
+    """
+
+    name: str
+    title: str
+    read: Callable[[RunRecord], float | None] | None = None
+    scale: float = 1.0
+    digits: int = 2
+    sign: int = 1
+    relative: bool = False
+
+
+def _test(record: RunRecord) -> float | None:
+    return None if record.selection[record.chosen].get("test") is None else record.test()
+
+
+def _mask(name: str) -> Callable[[RunRecord], float | None]:
+    return lambda record: record.masks.get("test", {}).get(name)
+
+
+TEST = Quantity("test", "test score, %", _test, scale=100)
+SECONDS = Quantity("seconds", "seconds a run", lambda record: float(record.timing["seconds"]), digits=0, sign=-1)
+PARAMETERS = Quantity(
+    "parameters", "parameters, millions", lambda record: record.parameters["total"] / 1e6, digits=3, sign=-1
+)
+IMPROVEMENT = Quantity("improvement", "improvement over ERM, %", _test, relative=True)
+MASK_ROCAUC = Quantity("rocauc", "mask ROC-AUC", _mask("rocauc"), digits=3)
+MASK_PRECISION = Quantity("precision_at_k", "mask precision@k", _mask("precision_at_k"), digits=3)

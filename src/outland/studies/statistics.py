@@ -1,0 +1,130 @@
+"""What numbers over seeds show, and what they do not."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.05
+_EXACT = 16  # so many pairs have all their sign flips counted; with more, a sample of them is
+_DRAWS = 100_000
+
+Table = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Numbers over seeds.
+
+    Args:
+        mean: of them.
+        std: population standard deviation, as the paper and GOOD print it.
+        error: standard error of the mean, from the sample standard deviation; NaN for a single number.
+        count: how many there are.
+    """
+
+    mean: float
+    std: float
+    error: float
+    count: int
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """Mean, spread and standard error."""
+    found = np.asarray(values, dtype=float)
+    error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
+    return Summary(float(found.mean()), float(found.std()), error, len(found))
+
+
+def sign_flip_test(differences: Sequence[float]) -> float:
+    r"""Two-sided p of paired differences being centred on 0: the share of sign flips that give as large a mean.
+
+    Exact, and free of any law the scores would have to follow; with n pairs it cannot fall below :math:`2^{1-n}`.
+    Beyond 16 pairs a hundred thousand flips, always the same, stand for all.
+    """
+    found = np.asarray(differences, dtype=float)
+    sums = np.abs(_flips(len(found)) @ found)
+    return float((sums >= abs(found.sum()) - 1e-12 * np.abs(found).sum()).mean())
+
+
+@lru_cache(maxsize=4)
+def _flips(pairs: int) -> Table:
+    """Ways to turn the signs of so many differences round, one a row."""
+    if pairs <= _EXACT:
+        return np.array(list(itertools.product((1.0, -1.0), repeat=pairs)))
+    signs = np.random.default_rng(0).choice((1.0, -1.0), size=(_DRAWS, pairs))
+    signs[0] = 1.0  # what was seen is one of them
+    return signs
+
+
+def least_p(pairs: int) -> float:
+    """The smallest p that `sign_flip_test` can give."""
+    return min(1.0, 2.0 ** (1 - pairs)) if pairs <= _EXACT else 1 / _DRAWS
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """P-values raised so that the chance of any false alarm among them all stays at the level (Holm 1979)."""
+    order = np.argsort(p, kind="stable")
+    adjusted, highest = [0.0] * len(p), 0.0
+    for place, which in enumerate(order):
+        highest = max(highest, min(1.0, (len(p) - place) * p[which]))
+        adjusted[which] = highest
+    return adjusted
+
+
+def average_ranks(scores: Table) -> Table:
+    """Mean rank of each row of `[methods, datasets]`, best first; equal scores share their ranks."""
+    from scipy.stats import rankdata
+
+    ranks: Table = rankdata(-scores, axis=0).mean(axis=1)
+    return ranks
+
+
+def friedman(scores: Table) -> float:
+    """P of all methods ranking alike over the datasets (Friedman 1937); 1 where nothing differs."""
+    from scipy.stats import friedmanchisquare
+
+    with np.errstate(invalid="ignore"):
+        p = float(friedmanchisquare(*scores).pvalue)
+    return 1.0 if math.isnan(p) else p
+
+
+def critical_difference(methods: int, datasets: int, level: float = LEVEL) -> float:
+    r"""Average ranks that differ by less are not shown to differ (Nemenyi): :math:`q\sqrt{k(k+1)/6N}`."""
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - level, methods, np.inf)) / math.sqrt(2)
+    return q * math.sqrt(methods * (methods + 1) / (6 * datasets))
+
+
+def cliques(ranks: Sequence[float], critical: float) -> list[tuple[int, int]]:
+    """Groups of sorted ranks within which nothing is shown to differ, as first and last place; none inside another."""
+    groups: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = max(place for place in range(first, len(ranks)) if ranks[place] - ranks[first] <= critical)
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return groups
+
+
+def auc_error(auc: float, positives: int, negatives: int) -> float:
+    """Standard error of a ROC-AUC that comes from so few graphs (Hanley and McNeil 1982)."""
+    more, less = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (positives - 1) * (more - auc**2) + (negatives - 1) * (less - auc**2)
+    return math.sqrt(max(variance, 0.0) / (positives * negatives))
+
+
+def auc_interval(auc: float, positives: int, negatives: int, level: float = LEVEL) -> tuple[float, float]:
+    """Confidence interval of a ROC-AUC, on the scale of log odds so that it stays inside (0, 1)."""
+    from scipy.stats import norm
+
+    if not 0 < auc < 1 or not positives or not negatives:
+        return (0.0, 1.0)
+    spread = float(norm.ppf(1 - level / 2)) * auc_error(auc, positives, negatives) / (auc * (1 - auc))
+    centre = math.log(auc / (1 - auc))
+    low, high = (1 / (1 + math.exp(-(centre + way * spread))) for way in (-1, 1))
+    return low, high

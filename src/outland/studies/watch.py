@@ -1,0 +1,84 @@
+"""What a person sees of a study while it runs: how many runs are done, and how long the rest will take."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from outland.progress import console
+from outland.studies.costs import estimate, spoken
+from outland.training import RunSpec
+from outland.training.watch import Watcher
+
+_EVERY = 30.0  # seconds between two lines of a log
+_COLUMNS = (
+    TextColumn("{task.fields[runs]} of {task.fields[all]} runs", style="bold"),
+    BarColumn(bar_width=30),
+    TimeElapsedColumn(),
+    TextColumn("left"),
+    TimeRemainingColumn(),
+    TextColumn("{task.description}"),
+)
+
+
+class StudyWatcher(Watcher):
+    """A bar over all runs, which moves by their estimated cost; without a terminal, a line now and then.
+
+    Args:
+        runs: how many are to be done.
+        cost: what they are estimated to cost, in any unit.
+    """
+
+    def __init__(self, runs: int, cost: float) -> None:
+        self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
+        self._started, self._next, self._name, self._epoch_cost = time.monotonic(), 0.0, "", 0.0
+        self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
+        self._task = self._bar.add_task("", total=self._cost, runs=0, all=runs)
+        if runs:
+            self._bar.start()
+
+    def cell(self, name: str, specs: Sequence[RunSpec]) -> None:
+        """The runs of a cell begin."""
+        self._name = name
+        self._epoch_cost = estimate(specs[0]) / specs[0].train.epochs if specs else 0.0
+        self._bar.update(self._task, description=name)
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """One of the runs begins, with so many epochs already done."""
+        self._spend(done)
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """One of the runs has done an epoch."""
+        self._spend(1)
+
+    def stop(self) -> None:
+        """One of the runs is over."""
+        self._done = min(self._done + 1, self._runs)
+        self._bar.update(self._task, runs=self._done)
+        self._line(last=self._done == self._runs)
+
+    def say(self, words: str) -> None:
+        """A remark above the bar."""
+        self._bar.console.print(words, style="red", soft_wrap=True, highlight=False, markup=False)
+
+    def close(self) -> None:
+        """The study is over, for whatever reason."""
+        self._bar.stop()
+
+    def left(self) -> float:
+        """Seconds to go, if what is left is as fast as what is done."""
+        share = min(self._spent / self._cost, 1.0)
+        return (time.monotonic() - self._started) * (1 - share) / share if share else float("nan")
+
+    def _spend(self, epochs: int) -> None:
+        self._spent += epochs * self._epoch_cost
+        self._bar.update(self._task, completed=min(self._spent, self._cost))
+        self._line()
+
+    def _line(self, last: bool = False) -> None:
+        if self._bar.disable and self._spent and (last or time.monotonic() >= self._next):
+            self._next = time.monotonic() + _EVERY
+            words = f"{self._done} of {self._runs} runs, {spoken(self.left())} left ({self._name})"
+            console().print(words, soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,154 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from outland.studies import find_study
+from outland.studies.results import Results
+from outland.training import RunRecord
+
+
+def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
+    """A record with a test score, and nothing else of interest."""
+    plain = {
+        "key": "",
+        "spec": {},
+        "metric": metric,
+        "data": {},
+        "curves": [
+            {"epoch": epoch, "val": {metric: score - 0.1}, "test": {metric: score - 0.02 * (3 - epoch)}}
+            for epoch in range(4)
+        ],
+        "selection": {"ood_val": {"epoch": 3, "test": score}},
+        "chosen": "ood_val",
+        "masks": {},
+        "parameters": {"total": 1_500_000},
+        "environment": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},
+        "timing": {"seconds": 60.0},
+    }
+    return RunRecord(**{**plain, **rest})
+
+
+def made(name: str, scores, seeds: int = 10, **rest) -> Results:
+    """Results of a study with a score for every (row, column, seed)."""
+    study = find_study(name)
+    results = Results(study, study.cells(seeds))
+    for cell in results.cells:
+        found = {place: scores(cell.row, cell.column, place) for place in range(seeds)}
+        results.records[cell.name] = {place: record(s, **rest) for place, s in found.items() if s is not None}
+    return results
+
+
+def test_better_is_said_only_where_it_is_shown():
+    gains = {"AIA": 0.05, "RDIA": -0.05, "w/o Adv": 0.002}
+
+    def scores(row, column, place):
+        wobble = 0.01 * math.sin(7 * place + len(row.name))
+        return 0.6 + gains.get(row.label, 0.0) + wobble
+
+    results = made("ablation", scores)
+    (quantity,) = results.study.quantities
+    found = results.comparisons(results.columns[0], quantity)
+    assert {name: one.verdict for name, one in found.items()} == {
+        "w/o Adv": "not shown",
+        "w/o Sta": "not shown",
+        "RDIA": "worse",
+        "AIA": "better",
+    }
+    assert found["AIA"].p == 2 / 1024
+    assert found["AIA"].adjusted == pytest.approx(4 * 2 / 1024)
+    assert found["RDIA"].adjusted == pytest.approx(4 * 2 / 1024)  # equal p, and Holm never falls
+    assert found["AIA"].difference == pytest.approx(5.0, abs=1.0)
+    assert found["AIA"].pairs == 10
+    marks = results.marks(results.columns[0], quantity)
+    assert (marks["AIA"], len(marks)) == ("best", 2)
+
+
+def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
+    results = made("ablation", lambda row, column, place: 0.9 if row.label == "AIA" else 0.1, seeds=5)
+    (quantity,) = results.study.quantities
+    assert results.comparisons(results.columns[0], quantity)["AIA"].verdict == "not shown"
+    assert "With 5 seeds and 4 comparisons a column, no difference can pass" in results.weakness(quantity)
+    assert made("ablation", lambda *rest: 0.5).weakness(quantity) == ""
+    single = made("ablation", lambda *rest: 0.5, seeds=1)
+    assert math.isnan(single.comparisons(single.columns[0], quantity)["AIA"].p)
+    assert single.weakness(quantity) == "With one run a cell no difference can be tested."
+
+
+def test_only_seeds_that_both_have_are_paired():
+    def scores(row, column, place):
+        if row.label == "ERM" and place < 3:
+            return None
+        return 0.5 + 0.01 * place + (0.1 if row.label == "AIA" else 0.0)
+
+    results = made("ablation", scores)
+    (quantity,) = results.study.quantities
+    one = results.comparisons(results.columns[0], quantity)["AIA"]
+    assert (one.pairs, one.difference) == (7, pytest.approx(10.0))
+    assert results.summary(results.rows[0], results.columns[0], quantity).count == 7
+
+
+def test_rows_of_a_group_are_compared_and_marked_within_it():
+    level = {"GCN": 0.5, "GCNII": 0.7, "GAT": 0.6}
+    results = made("backbones", lambda row, column, place: level[row.group] + (0.1 if row.label == "AIA" else 0.0))
+    (quantity,) = results.study.quantities
+    found = results.comparisons(results.columns[0], quantity)
+    assert len(found) == 9
+    assert all(found[f"{group} AIA"].difference == pytest.approx(10.0) for group in level)
+    marks = results.marks(results.columns[0], quantity)
+    assert [name for name, mark in marks.items() if mark == "best"] == ["GCN AIA", "GCNII AIA", "GAT AIA"]
+
+
+def test_ranks_over_complete_columns():
+    order = {row.name: place for place, row in enumerate(find_study("covariate").rows)}
+
+    def scores(row, column, place):
+        if column.label == "molhiv-size" and row.label == "AIA":
+            return None
+        return 0.5 + 0.01 * order[row.name]
+
+    results = made("covariate", scores, seeds=2)
+    found = results.ranks(results.study.quantities[0])
+    assert found.columns == 6
+    assert found.rows[0] == "AIA"
+    assert found.ranks == tuple(float(rank) for rank in range(1, 18))
+    assert found.p < 1e-6
+    assert found.critical == pytest.approx(3.4583 * math.sqrt(17 * 18 / 36), rel=0.01)
+    assert all(found.ranks[last] - found.ranks[first] <= found.critical for first, last in found.groups)
+
+
+def test_intervals_come_from_the_positives_of_the_test_part():
+    data = {"classes": {"test": [3898, 63]}}
+    results = made("covariate", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
+    low, high, *classes = results.auc_interval(results.rows[0], results.columns[-1])
+    assert classes == [63, 3898]
+    assert (low, high) == (pytest.approx(52.4, abs=0.3), pytest.approx(67.2, abs=0.3))
+    plain = made("covariate", lambda *rest: 0.6, seeds=3)
+    assert plain.auc_interval(plain.rows[0], plain.columns[0]) is None
+
+
+def test_cost_reads_time_size_and_improvement():
+    results = made("cost", lambda row, column, place: 0.66 if row.label == "AIA" else 0.6, seeds=3)
+    improvement, seconds, parameters = results.study.quantities
+    aia, column = results.rows[-1], results.columns[0]
+    assert results.summary(aia, column, improvement).mean == pytest.approx(10.0)
+    assert results.summary(results.rows[0], column, improvement).mean == 0.0
+    assert results.summary(aia, column, seconds).mean == 60.0
+    assert results.summary(aia, column, parameters).mean == 1.5
+
+
+def test_a_score_that_could_not_be_taken_does_not_count():
+    results = made("ablation", lambda row, column, place: 0.5)
+    cell = results.cells[0].name
+    results.records[cell][0] = replace(results.records[cell][0], selection={"ood_val": {"epoch": 3, "test": None}})
+    assert results.summary(results.rows[0], results.columns[0], results.study.quantities[0]).count == 9
+
+
+def test_few_positives_are_said():
+    data = {"classes": {"test": [3898, 63]}}
+    results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
+    assert results.sampling()[-1] == (
+        "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "
+        "ERM could be anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
+    )
+    assert made("ablation", lambda *rest: 0.6, seeds=3).sampling() == []

@@ -1,0 +1,104 @@
+import pytest
+
+from outland.datasets import DATASETS, find_dataset
+from outland.errors import OutlandError
+from outland.methods import METHODS, find_method
+from outland.recipes import find_recipe, recipe_for, recipe_names
+from outland.report.published import paper_table
+from outland.studies.tables import METHODS as LABELS
+from outland.training import RunSpec
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_every_hyper_parameter_that_is_searched_has_a_value_and_a_source(dataset):
+    recipe, source = recipe_for(dataset), find_dataset(dataset)
+    for shift in source.domains[:2]:
+        for kind in source.kinds:
+            for method in METHODS:
+                found = {one.name: one for one in recipe.ingredients(dataset, shift, kind, method)}
+                for name in ("epochs", "batch_size", "width", "layers", "lr", *find_method(method).space):
+                    assert found[name].source, (dataset, method, name)
+                RunSpec.make(dataset, method, shift=shift, kind=kind, recipe=recipe)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_recipe_and_dataset_recommend_the_same_frame(dataset):
+    source, recipe = find_dataset(dataset), recipe_for(dataset)
+    changes = recipe.changes(dataset, source.domains[0], source.kinds[0], "erm")
+    for path, value in source.recommended.items():
+        group, name = path.split(".")
+        assert changes[group][name] == value, path
+
+
+def test_expected_numbers_are_the_papers():
+    covariate = paper_table("covariate_shift")
+    for column in covariate["columns"]:
+        dataset, shift = column.split("-")
+        expected = recipe_for(dataset).expected(dataset, shift, "covariate")
+        assert len(expected) == 17
+        for label, row in covariate["rows"].items():
+            assert expected[LABELS[label]] == (row[column]["mean"], row[column]["std"])
+    assert recipe_for("motif").expected("motif", "base", "concept")["aia"] == (82.51, 2.81)
+    assert recipe_for("imdb-multi").expected("imdb-multi", "fold0", "none")["aia"] == (53.02, 2.76)
+
+
+def test_the_papers_table_and_the_released_command_are_both_there():
+    recipe = find_recipe("motif")
+    released = RunSpec.make("motif", "aia", shift="base", recipe=recipe).settings
+    paper = RunSpec.make("motif", "aia:paper", shift="base", recipe=recipe).settings
+    assert (released.lr, released.lr_augmenter, released.front_layers) == (1e-3, 5e-3, 2)
+    assert (paper.lr, paper.lr_augmenter, paper.front_layers) == (5e-3, 1e-3, 0)
+    table = paper_table("hyperparameters")
+    for place, column in enumerate(table["columns"]):
+        dataset, shift = column.split("-")
+        spec = RunSpec.make(dataset, "aia:paper", shift=shift, kind="covariate", recipe=recipe_for(dataset))
+        assert f"{spec.backbone.layers}-{spec.backbone.width}" == table["backbone"][place]
+        assert spec.settings.lr == table["lr_classifier_beta"][place]
+        assert spec.settings.lr_augmenter == table["lr_augmenter_alpha"][place]
+        assert (spec.settings.lambda_s, spec.settings.gamma) == (table["lambda_s"][place], table["gamma"][place])
+
+
+def test_special_sections_win_and_changes_win_over_them():
+    recipe = find_recipe("molbbbp")
+    scaffold = RunSpec.make("molbbbp", "aia", shift="scaffold", recipe=recipe)
+    size = RunSpec.make("molbbbp", "aia", shift="size", recipe=recipe)
+    assert (scaffold.backbone.width, scaffold.settings.lr) == (64, 1e-3)
+    assert (size.backbone.width, size.settings.lr, size.settings.gamma) == (32, 5e-3, 0.5)
+    asked = RunSpec.make("molbbbp", "aia", shift="size", recipe=recipe, changes={"backbone": {"width": "16"}})
+    assert asked.backbone.width == 16
+    assert RunSpec.make("molbbbp", "aia:rdia", shift="size", recipe=recipe).settings.lr == 5e-3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("datasets = [", "is not TOML"),
+        ('about = "x"', "must say its datasets"),
+        ('datasets = ["motif"]\nabout = "x"\n[common.train]\nepochs = 3', "common.train.epochs must be written"),
+        ('datasets = ["motif"]\nabout = "x"\n[common.trian]\nepochs = 3', "Did you mean 'train'?"),
+        ('datasets = ["motif"]\nabout = "x"\nsize = 3', "'size' is not a section"),
+    ],
+)
+def test_a_recipe_of_ones_own_is_checked(tmp_path, text, sentence):
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(OutlandError, match=sentence.replace("?", r"\?")):
+        find_recipe(str(path))
+
+
+def test_unknown_recipes_get_a_sentence(tmp_path):
+    assert recipe_names() == ["cmnist", "molbbbp", "molhiv", "motif", "tu"]
+    with pytest.raises(OutlandError, match="Did you mean 'motif'"):
+        find_recipe("motiv")
+    with pytest.raises(OutlandError, match="cannot be read"):
+        find_recipe(str(tmp_path / "none.toml"))
+    assert recipe_for("nothing") is None
+
+
+def test_shapes_are_those_of_the_paper():
+    counts = paper_table("statistics")
+    for place, column in enumerate(counts["columns"]):
+        dataset, shift = column.split("-")
+        shape = recipe_for(dataset).shape(dataset, shift, "covariate")
+        assert shape.train == counts["train"]["graphs"][place]
+    assert recipe_for("mutag").shape("mutag", "fold3", "none").train == 150
