@@ -42,6 +42,7 @@ def cell(words: str, seeds: int, device: str, folder: str, more: list[str]) -> d
                 "selection": record.selection,
                 "masks": record.masks.get("test", {}),
                 "loss": record.curves[-1]["loss"],
+                "curves": {part: [round(row[part]["accuracy"], 4) for row in record.curves] for part in PARTS},
             }
         )
     return {
