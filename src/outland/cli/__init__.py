@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
-from outland.cli import data
+from outland.cli import data, shift
 from outland.cli.options import (
     Data,
     DatasetName,
@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
+app.command("shift")(shift.shift)
 
 
 def _version(wanted: bool) -> None:
