@@ -100,10 +100,12 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
     how = "found on the null" if result.calibrated else "as given"
     fixed = next(row for row in result.by_epsilon if row["epsilon"] == 1e-12)
     epsilon = "∞" if result.epsilon == math.inf else f"{result.epsilon:.1e}"
+    number = result.settings.trials
+    trials = "1 trial" if number == 1 else f"{number} trials"
     compared, given = ("{:,} and {:,}".format(*result.graphs[name]) for name in ("compared", "given"))
     screen.print(
         f"ε = {epsilon}, {how}; at ε = 1e-12: {fixed['covariate']:.3f}, null {fixed['null']:.3f}. "
-        f"{result.settings.trials} trials with {compared} graphs, of {given}; {result.seconds:.0f} s."
+        f"{trials} with {compared} graphs, of {given}; {result.seconds:.0f} s."
     )
     for note in plain["notes"]:
         screen.print(f"Note: {note}.")

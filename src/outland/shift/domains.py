@@ -15,6 +15,7 @@ from outland.shift.settings import ShiftSettings
 from outland.shift.weighted import WeightedGraphs
 
 _SCORING = 128  # graphs a batch when features are read off
+_STEEPEST = 10.0  # norm of a gradient; only where all graphs look alike, and batch norm divides by nothing, is it more
 
 Seen = tuple[GraphBatch, Mask | None]
 
@@ -95,6 +96,7 @@ def domain_features(
         loss = losses.mean() if weight is None else (losses * weight[batch.index]).sum() / weight[batch.index].sum()
         optimiser.zero_grad()
         loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), _STEEPEST)
         optimiser.step()
         if step < first:
             falling.step()

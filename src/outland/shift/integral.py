@@ -146,11 +146,11 @@ def _scaled(union: Tensor, weight: Tensor | None) -> Tensor:
 
     Where all are, one column of zeros remains: both sets are one and the same place.
     """
-    share = torch.full_like(union[:, 0], 1 / len(union)) if weight is None else weight / weight.sum()
+    share = union.new_full((len(union),), 1 / len(union)) if weight is None else weight / weight.sum()
     mean = share @ union
     spread = (share @ (union - mean).square()).sqrt()
     varies = spread > 1e-6 * mean.abs()
-    return (union[:, varies] - mean[varies]) / spread[varies] if varies.any() else torch.zeros_like(union[:, :1])
+    return (union[:, varies] - mean[varies]) / spread[varies] if varies.any() else union.new_zeros(len(union), 1)
 
 
 def _disagreement(first: Vectors, second: Vectors, points: Tensor, jitter: float) -> Tensor | None:

@@ -71,7 +71,8 @@ class ShiftResult:
     def sentence(self) -> str:
         """Which shift there is, in plain words."""
         covariate = (self.covariate.mean, self.null.mean, self.null.spread)
-        accuracy = (self.accuracy.mean, self.accuracy_null.mean, self.accuracy_null.spread)
+        noise = 0.5 / math.sqrt(sum(self.graphs["compared"]))  # of a share of so many coins
+        accuracy = (self.accuracy.mean, max(self.accuracy_null.mean, 0.5), max(self.accuracy_null.spread, noise))
         correlation = None
         if self.correlation is not None and self.correlation_null is not None:
             correlation = (self.correlation.mean, self.correlation_null.mean, self.correlation_null.spread)

@@ -1,6 +1,5 @@
 """Two sets of graphs made comparable: one set with sides, classes and a schema, or a sentence that says why not."""
 
-import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +82,13 @@ def _weighted(graphs: Any, name: str) -> WeightedGraphs:
     if isinstance(graphs, PackedGraphs):
         return WeightedGraphs(graphs)
     try:
-        copies = [copy.copy(graph) for graph in graphs]
+        copies = checked_graphs(graphs, with_environment=False)
         if not copies:
             raise OutlandError("it has no graphs")
-        if all(getattr(graph, "y", None) is None for graph in copies):
+        if all(graph.y is None for graph in copies):
             for graph in copies:
                 graph.y = torch.tensor([torch.nan])
-        packed = PackedGraphs.from_data_list(checked_graphs(copies, with_environment=False))
+        packed = PackedGraphs.from_data_list(copies)
     except OutlandError as problem:
         raise OutlandError(f"the {name} set: {problem}") from None
     return WeightedGraphs(packed, _joined(copies, "node_weight"), _joined(copies, "edge_weight"))

@@ -70,7 +70,7 @@ def draw_trial(pair: Pair, settings: ShiftSettings, seed: int) -> Trial:
 
 
 def _drawn(pair: Pair, settings: ShiftSettings, random: torch.Generator) -> Tensor:
-    """Places of the graphs to compare, class by class and side by side."""
+    """Places of the graphs to compare."""
     shuffled = torch.randperm(len(pair.side), generator=random)
     members = {
         (side, name): shuffled[(pair.side[shuffled] == side) & (pair.classes[shuffled] == name)]
@@ -95,7 +95,8 @@ def _drawn(pair: Pair, settings: ShiftSettings, random: torch.Generator) -> Tens
                 f"only {len(chosen[-1])} graphs a side are left when both sets have as many of each class; at least "
                 f"{FEWEST} are needed: compare without labels (labels=False), or with balance='reweight'"
             )
-    return torch.cat(chosen)
+    index = torch.cat(chosen)
+    return index[torch.randperm(len(index), generator=random)]  # batches are mixed, so rounding tells no sides apart
 
 
 def class_weights(side: Tensor, classes: Tensor) -> Tensor:
