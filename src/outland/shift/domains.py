@@ -81,9 +81,27 @@ def domain_features(
         The features of all graphs `[G, features]`, and the share of the held-out ones that are told apart rightly.
     """
     train = (~held_out).nonzero().flatten()
+    net = _trained(graphs, schema, classes, train, settings, seed, weight)
+    with torch.no_grad():
+        z, right = _read(net.eval(), graphs)
+    return z.cpu(), float(right.cpu()[held_out].double().mean())
+
+
+def _trained(
+    graphs: WeightedGraphs,
+    schema: Schema,
+    classes: int,
+    train: Tensor,
+    settings: ShiftSettings,
+    seed: int,
+    weight: Tensor | None,
+) -> nn.Module:
+    """The mean of a domain classifier's weights over the second half of its training."""
+    device = graphs.graphs.device
+    weight = torch.ones(len(graphs), device=device) if weight is None else weight.to(device, torch.float)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = DomainNet(settings, schema, classes).to(graphs.graphs.device)
+        net = DomainNet(settings, schema, classes).to(device)
     rate = settings.lr
     optimiser = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=settings.weight_decay)
     first = settings.steps // 2
@@ -92,10 +110,9 @@ def domain_features(
     for step, (batch, mask) in enumerate(islice(_endless(graphs, train, settings, seed), settings.steps)):
         _, logits = net((batch, mask))
         assert batch.environment is not None
-        losses = nn.functional.cross_entropy(logits, batch.environment, reduction="none")
-        loss = losses.mean() if weight is None else (losses * weight[batch.index]).sum() / weight[batch.index].sum()
+        losses, share = nn.functional.cross_entropy(logits, batch.environment, reduction="none"), weight[batch.index]
         optimiser.zero_grad()
-        loss.backward()
+        ((losses * share).sum() / share.sum()).backward()
         nn.utils.clip_grad_norm_(net.parameters(), _STEEPEST)
         optimiser.step()
         if step < first:
@@ -104,8 +121,7 @@ def domain_features(
             mean.update_parameters(net)
     with torch.no_grad():
         update_bn(([seen] for seen in _pairs(graphs, train)), mean)
-        z, right = _read(mean.eval(), graphs)
-    return z.cpu(), float(right.cpu()[held_out].double().mean())
+    return mean
 
 
 def _endless(graphs: WeightedGraphs, index: Tensor, settings: ShiftSettings, seed: int) -> Iterator[Seen]:

@@ -53,35 +53,35 @@ def find_sides(
     """
     columns = table or TableSettings("")
     tables = [is_table(name) for name in (first, second)]
+    if any(columns.targets) and not all(tables):
+        raise OutlandError("--target is for two tables: of a dataset's part the labels are known")
     if all(tables) and any(columns.targets):
         from outland.datasets.table import read_labelled
 
         found, schema, notes = read_labelled([first, second], columns)
         return Sides(found[0], found[1], schema, True, tuple(notes))
-    if any(columns.targets):
-        raise OutlandError("--target is for two tables: of a dataset's part the labels are known")
-    loaded: dict[str, Splits] = {}
-    sets: list[PackedGraphs] = []
-    schemas: list[Schema] = []
     notes = []
-    for name, is_file in zip((first, second), tables, strict=True):
-        if is_file:
-            from outland.datasets.table import read_unlabelled
-
-            graphs, note = read_unlabelled(name, columns.smiles)
-            notes += note
-            sets.append(graphs)
-            schemas.append(Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS))
-        else:
-            graphs, schema = _part(name, loaded, data, cache, seed)
-            sets.append(graphs)
-            schemas.append(schema)
-    same = schemas[0].task == schemas[1].task and not any(tables) and _dataset(first) == _dataset(second)
+    loaded: dict[str, Splits] = {}
+    sides = [
+        _molecules(name, columns.smiles, notes) if is_file else _part(name, loaded, data, cache, seed)
+        for name, is_file in zip((first, second), tables, strict=True)
+    ]
+    (one, schema), (other, also) = sides
+    if (schema.node, schema.edge) != (also.node, also.edge):
+        raise OutlandError(f"{first} and {second} have different features: they cannot be compared")
+    same = not any(tables) and _dataset(first) == _dataset(second)
     if not same and not all(tables):
         notes.append("the labels of the two sets mean different things, or one has none: they are not used")
-    if schemas[0].node != schemas[1].node or schemas[0].edge != schemas[1].edge:
-        raise OutlandError(f"{first} and {second} have different features: they cannot be compared")
-    return Sides(sets[0], sets[1], schemas[0], same, tuple(notes))
+    return Sides(one, other, schema, same, tuple(notes))
+
+
+def _molecules(file: str, smiles: str, notes: list[str]) -> tuple[PackedGraphs, Schema]:
+    """A table of molecules without labels; what a person should know of it is added to `notes`."""
+    from outland.datasets.table import read_unlabelled
+
+    graphs, note = read_unlabelled(file, smiles)
+    notes += note
+    return graphs, Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS)
 
 
 def _dataset(name: str) -> str:
