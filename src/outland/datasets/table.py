@@ -193,14 +193,12 @@ def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
         failures += chunk.failures
         if chunk.molecules:
             sets.append(pack(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
-    note = (
-        []
-        if not failures
-        else [f"{path.name}: {len(failures)} rows set aside; the first: row {failures[0][0] + 1}, {failures[0][1]}"]
-    )
+    if not failures:
+        return PackedGraphs.concatenate(sets), []
+    first = f"row {failures[0][0] + 1}, {failures[0][1]}"
     if not sets:
-        raise OutlandError(f"no row of {file} can be used; the first: row {failures[0][0] + 1}: {failures[0][1]}")
-    return PackedGraphs.concatenate(sets), note
+        raise OutlandError(f"no row of {file} can be used; the first: {first}")
+    return PackedGraphs.concatenate(sets), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
 
 
 def write_quarantine(splits: Splits, path: Path) -> int:
