@@ -33,13 +33,10 @@ MEAN = BackboneSettings(width=32, layers=3, dropout=0.0, pool="mean", head="line
 VARIANTS = {
     "as it is": PLAIN,
     "2 features": replace(PLAIN, features=2),
-    "4 features": replace(PLAIN, features=4),
     "200 graphs a side": replace(PLAIN, most=200),
     "100 steps": replace(PLAIN, steps=100),
     "1000 steps": replace(PLAIN, steps=1000),
     "mean over nodes": replace(PLAIN, backbone=MEAN),
-    "width 128": replace(PLAIN, backbone=replace(PLAIN.backbone, width=128)),
-    "no label input": replace(PLAIN, label_input=False),
     "reweighted": replace(PLAIN, balance="reweight"),
     "points from the union": replace(PLAIN, proposal="union"),
 }
@@ -96,7 +93,7 @@ def diversity() -> list[dict[str, Any]]:
         spec = RunSpec.from_words("motif", "dropedge", [*LAB, *words], shift="base")
         watched = fresh_draws(*prepare(spec, torch.device("cpu")), moments=50)
         rows.append({"run": f"dropedge {words[0]}", **watched.diversity("edge").to_json()})
-    for method in ("aia:released", "aia:paper", "aia:rdia"):
+    for method in ("aia:released", "aia:paper"):
         watched = train_moments(RunSpec.from_words("motif", method, LAB, shift="base"), skip=10)
         for over in ("edge", "node"):
             rows.append({"run": method, **watched.diversity(over).to_json()})
