@@ -24,7 +24,7 @@ STUDY = Study(
     measure_trains=True,
     figures=("bars", "augmented"),
     note=(
-        "AIA's masks follow from its weights, so their variation is variation over the time of training, from the first "
-        "epoch to the last. Masks are read without dropout."
+        "AIA's masks follow from its weights, so their variation is variation over the time of training, from the "
+        "first epoch to the last. Masks are read without dropout."
     ),
 )
