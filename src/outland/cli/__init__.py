@@ -36,6 +36,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command()(molecules.fit)
 app.command()(molecules.predict)
+app.command()(molecules.explain)
 app.command("shift")(shift.shift)
 
 

@@ -129,4 +129,45 @@ def predict(
         typer.echo(f"outland_probability is of '{loaded.classes[1]}', called so above {loaded.threshold:.2f}")
     named = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
     typer.echo(f"distance: {named} of {good:,}")
-    typer.echo(trust(report.shift, report.far, loaded.about))
+    typer.echo(trust(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
+
+
+def explain(
+    model: Model,
+    table: Table,
+    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of labels, to see errors. [default: as in training, if it is there]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write. [default: TABLE-explained.html]")] = None,
+    most: Annotated[int, typer.Option(min=1, help="Draw at most so many rows, from the first on.")] = 1000,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Draw every molecule of a table with the atoms and bonds its prediction rests on, as one HTML page.
+
+    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count as
+    stable, and needs no network.
+    """
+    from itertools import islice
+
+    from outland.datasets.tables import read_rows
+    from outland.estimators import load_folder
+    from outland.estimators.explained import explain_table, way
+    from outland.files import write_text
+    from outland.report.explain_page import explain_page
+    from outland.training.runs import find_device
+
+    place = out or Path(f"{table.name.split('.')[0]}-explained.html")
+    if place.exists() and not force:
+        raise OutlandError(f"{place} exists: choose another --out, or replace it with --force")
+    if place.suffix not in (".html", ".htm"):
+        raise OutlandError(f"the report is a page: --out must end in .html, not {place.name}")
+    loaded = load_folder(model, find_device(device))
+    column = smiles or loaded.about.get("source", {}).get("smiles", "smiles")
+    rows = explain_table(loaded, table, column, target, most)
+    more = next(islice(read_rows(table), most, None), None) is not None
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, explain_page(loaded, rows, table.name, more))
+    typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
+    typer.echo(f"shaded: {way(loaded)}")

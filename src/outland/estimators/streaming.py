@@ -48,10 +48,9 @@ class TableReport:
     shift: ShiftResult | None = None
     seconds: float = 0.0
 
-    @property
-    def far(self) -> float:
-        """Share of the readable rows that are far from training."""
-        return self.flags["far"] / max(1, self.rows - self.bad)
+    def share(self, *flags: str) -> float:
+        """Share of the readable rows with one of these flags."""
+        return sum(self.flags[flag] for flag in flags) / max(1, self.rows - self.bad)
 
 
 def new_columns(model: FittedModel) -> list[str]:
@@ -96,7 +95,8 @@ def predict_table(
         if report.bad == report.rows:
             reason = report.problems.most_common(1)[0][0]
             raise OutlandError(
-                f"none of the {report.rows:,} rows of {path} can be read ({reason}): is '{smiles}' the column of SMILES?"
+                f"none of the {report.rows:,} rows of {path} can be read ({reason}): "
+                f"is '{smiles}' its column of SMILES?"
             )
     if shift and len(reservoir.kept) >= _FEWEST:
         report.shift = measured(model, reservoir.graphs())
@@ -131,8 +131,7 @@ def _written(out: Path) -> Iterator[IO[str]]:
         place = Path(scratch.name)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
-        opened = gzip.open(place, "wt", **text) if out.suffix == ".gz" else place.open("w", **text)
-        with cast(IO[str], opened) as stream:
+        with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "wt", **text)) as stream:
             yield stream
         place.chmod(0o644)
         place.replace(out)

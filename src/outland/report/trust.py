@@ -5,24 +5,31 @@ from typing import Any
 from outland.shift import ShiftResult
 from outland.training.watch import shown
 
-_SOME, _MUCH = 0.1, 0.4  # of GCS beyond chance
-_SOME_FAR, _MUCH_FAR = 0.05, 0.25  # of rows that are far; one in a hundred training rows is
+# Beyond which a model is to be taken with care, and not to be trusted: GCS above chance, and shares of rows. By the
+# distances' own scale one training row in a hundred is far and one in twenty unusual.
+_GCS, _FAR, _UNUSUAL = (0.1, 0.4), (0.05, 0.25), (0.15, 0.5)
+_ADVICE = (
+    "trust the model here as far as its held-out score",
+    "trust it with care, and least on the rows called edge or far",
+    "do not trust it here without new labels",
+)
 
 
-def trust(shift: ShiftResult | None, far: float, about: dict[str, Any]) -> str:
-    """The GCS between training and a table, the share of far rows, and what follows from them."""
-    told = f"{far:.0%} of rows are far from training"
-    level = (far > _SOME_FAR) + (far > _MUCH_FAR)
+def trust(shift: ShiftResult | None, far: float, unusual: float, about: dict[str, Any]) -> str:
+    """The GCS between training and a table, the share of unusual rows, and what follows from them."""
+    told = f"{unusual:.0%} of rows are unusual and {far:.0%} far (5% and 1% in training)"
+    level = max(_level(far, _FAR), _level(unusual, _UNUSUAL))
     if shift is not None:
-        beyond = shift.covariate.mean - max(shift.null.mean, 0) - 3 * shift.null.spread
-        level = max(level, (beyond > _SOME) + (beyond > _MUCH))
-        told = f"GCS to training {shift.covariate.mean:.2f} (chance {shift.null.mean:.2f}); {told}"
-    advice = (
-        "trust the model here as far as its held-out score",
-        "trust it with care: check the rows called edge or far",
-        "do not trust it here without new labels",
-    )[level]
-    return f"{told}: {advice}{_yardstick(about)}."
+        level = max(level, _level(shift.covariate.mean - shift.null.mean - 3 * shift.null.spread, _GCS))
+        told = (
+            f"GCS to training {shift.covariate.mean:.2f} (chance {shift.null.mean:.2f}), told apart "
+            f"{shift.accuracy.mean:.0%}; {told}"
+        )
+    return f"{told}: {_ADVICE[level]}{_yardstick(about)}."
+
+
+def _level(value: float, limits: tuple[float, float]) -> int:
+    return (value > limits[0]) + (value > limits[1])
 
 
 def _yardstick(about: dict[str, Any]) -> str:
