@@ -31,7 +31,7 @@ class Piece:
         return (p + z * z / (2 * n) - z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (1 + z * z / n)
 
 
-def rank_pieces(molecules: Iterable[tuple[str, tuple[float, ...]]], most: int = 24) -> list[Piece]:
+def rank_pieces(molecules: Iterable[tuple[str, tuple[float, ...]]], most: int = 12) -> list[Piece]:
     """Pieces of molecules with weighted atoms, those most surely stable first; seldom ones are left out.
 
     Pieces are what is left when the bonds a synthesis would make (BRICS, Degen et al., 2008) are cut.

@@ -9,7 +9,7 @@ from typing import Any
 from outland.datasets.featuriser import parse, rdkit
 
 STABLE = 0.5
-_ELEMENT = re.compile(r"<path class='([^']*)' d='([^']*)' style='([^']*)'")
+_ELEMENT = re.compile(r"<path +class='([^']*)' +d='([^']*)' +(?:style|fill)='([^']*)'")  # strokes, and letters
 _WIDTH, _HEIGHT = 260, 180
 
 
@@ -78,11 +78,18 @@ def _line(found: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[f
     owners = {word.split("-")[0]: int(word.split("-")[1]) for word in reversed(kind.split()) if "-" in word}
     place, weights = (owners["bond"], bonds) if "bond" in owners else (owners.get("atom", -1), atoms)
     pale = ' class="pale"' if 0 <= place < len(weights) and weights[place] < STABLE else ""
+    if ":" not in style:  # a letter
+        return f'<path{pale} d="{_short(path)}" fill="{style}"/>'
     fill, stroke = (re.search(rf"(?<![-\w]){name}:(#\w+|none)", style) for name in ("fill", "stroke"))
     colour = f' fill="{fill.group(1) if fill else "none"}"'
-    if stroke is not None and "bond" in owners:
+    if stroke is not None:
         colour += f' stroke="{stroke.group(1)}"'
-    return f'<path{pale} d="{path.replace(" L ", "L").replace("M ", "M")}"{colour}/>'
+    return f'<path{pale} d="{_short(path)}"{colour}/>'
+
+
+def _short(path: str) -> str:
+    """The same path with fewer blanks,."""
+    return re.sub(r" ?([MLQZC]) ?", r"\1", path)
 
 
 def _framed(title: str, inside: str, width: int, height: int) -> str:
