@@ -55,9 +55,8 @@ def main() -> None:
         report = predict_table(fitted.model_, table, out, shift=False)
         seconds = time.perf_counter() - started
         print(f"{report.rows:,} rows in {seconds:.0f} s: {report.rows / seconds:,.0f} a second")
-        print(
-            f"peak memory {peak(resource.RUSAGE_SELF):.2f} GB ({before:.2f} before), readers {peak(resource.RUSAGE_CHILDREN):.2f}"
-        )
+        here, readers = peak(resource.RUSAGE_SELF), peak(resource.RUSAGE_CHILDREN)
+        print(f"peak memory {here:.2f} GB ({before:.2f} before), the largest reader {readers:.2f} GB")
         compare(fitted, out)
 
 

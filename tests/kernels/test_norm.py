@@ -44,9 +44,13 @@ def layers(width):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("rows", "width"), [(1, 5), (7, 3), (64, 32), (150, 70), (5000, 8)])
-def test_training_norm_equals_its_twin(rows, width, masked, relu):
+@pytest.mark.parametrize(("rows", "width"), [(1, 5), (7, 3), (64, 32), (150, 70), (300, 8)])
+def test_training_norm_equals_its_twin(rows, width, masked, relu, monkeypatch):
+    from outland.kernels import norm
     from outland.kernels.norm import norm_relu_drop
+
+    if rows == 300:
+        monkeypatch.setattr(norm, "_MOST_BLOCKS", 2)  # so that a block has several tiles
 
     random = torch.Generator().manual_seed(rows)
     ours, plain = layers(width)

@@ -65,7 +65,9 @@ def test_weights_make_classes_equal():
     weight = class_weights(side, classes)
     for name, share in ((0, (2 / 3 + 1 / 4) / 2), (1, (1 / 3 + 3 / 4) / 2)):
         for place in (0, 1):
-            assert weight[(side == place) & (classes == name)].sum().item() == pytest.approx(share)
+            own = weight[(side == place) & (classes == name)].sum() / weight[side == place].sum()
+            assert own.item() == pytest.approx(share)
+    assert [weight[side == place].mean().item() for place in (0, 1)] == pytest.approx([1, 1])
 
 
 def test_reweighting_draws_all_and_follows_the_sides():
@@ -75,7 +77,8 @@ def test_reweighting_draws_all_and_follows_the_sides():
     for side in (trial.side, trial.control):
         weight = trial.weight(side)
         for name in range(3):
-            shares = [weight[(side == place) & (trial.classes == name)].sum().item() for place in (0, 1)]
+            own = [(side == place) & (trial.classes == name) for place in (0, 1)]
+            shares = [weight[rows].sum().item() / (side == place).sum().item() for place, rows in enumerate(own)]
             assert shares[0] == pytest.approx(shares[1])
 
 

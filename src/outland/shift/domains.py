@@ -62,7 +62,7 @@ def domain_features(
     settings: ShiftSettings,
     seed: int,
     weight: Tensor | None = None,
-) -> tuple[Tensor, float]:
+) -> tuple[Tensor, Tensor]:
     """Train a domain classifier on all graphs but those held out, and read off the features of all.
 
     Stochastic gradient descent with momentum, under a rate that falls and then stays; over the second half of the
@@ -75,16 +75,15 @@ def domain_features(
         held_out: which graphs it must not see `[G]`.
         settings: of the measurement.
         seed: of the first weights and the order of batches.
-        weight: of each graph in the loss `[G]`.
+        weight: of each graph in the loss `[G]`; batches have as many graphs of either side already.
 
     Returns:
-        The features of all graphs `[G, features]`, and the share of the held-out ones that are told apart rightly.
+        The features of all graphs `[G, features]`, and whether each one's side is told rightly `[G]`.
     """
     train = (~held_out).nonzero().flatten()
     net = _trained(graphs, schema, classes, train, settings, seed, weight)
     with torch.no_grad():
-        z, right = _read(net.eval(), graphs)
-    return z.cpu(), float(right.cpu()[held_out].double().mean())
+        return _read(net.eval(), graphs)
 
 
 def _trained(
@@ -143,4 +142,4 @@ def _read(net: nn.Module, graphs: WeightedGraphs) -> tuple[Tensor, Tensor]:
         z, logits = net((batch, mask))
         features.append(z)
         right.append(logits.argmax(1) == batch.environment)
-    return torch.cat(features), torch.cat(right)
+    return torch.cat(features).cpu(), torch.cat(right).cpu()

@@ -46,7 +46,8 @@ class ShiftResult:
         null: the same of the pooled graphs, parted at random.
         epsilon: density below which a set counts as absent; `calibrated` tells whether it was found on the null.
         correlation, correlation_null: how far labels disagree where both sets are; None without labels.
-        accuracy, accuracy_null: share of unseen graphs whose set the domain classifier tells; one half is chance.
+        accuracy, accuracy_null: share of unseen graphs whose set the domain classifier tells, mean of the two sides;
+            one half is chance.
         by_epsilon: GCS and its null at other thresholds.
         graphs: how many there were, and how many a side were compared in each trial.
         notes: what a person should know.
@@ -164,16 +165,17 @@ def _work(pair: Pair, settings: ShiftSettings, seed: int, device: torch.device |
         for control in (False, True):
             side = trial.control if control else trial.side
             features: list[Tensor] = []
-            right = 0.0
+            right = torch.zeros(len(side), dtype=torch.bool)
             for fold in range(settings.folds):
                 if fold:
                     yield None
-                z, accuracy = _features(trial, side, fold, pair, settings, own, device)
+                z, told = _features(trial, side, fold, pair, settings, own, device)
                 features.append(z)
-                right += accuracy * int((trial.fold == fold).sum())
+                right = torch.where(trial.fold == fold, told, right)
             vectors = trial.vectors(aligned(features, trial.fold), side)
             comparison = compare(*vectors, settings.samples, own, settings.proposal)
-            yield _Done(control, comparison, right / len(side), torch.bincount(side).tolist())
+            accuracy = fmean(right[side == place].double().mean().item() for place in (0, 1))
+            yield _Done(control, comparison, accuracy, torch.bincount(side).tolist())
 
 
 def _features(
@@ -184,8 +186,8 @@ def _features(
     settings: ShiftSettings,
     seed: int,
     device: torch.device | str,
-) -> tuple[Tensor, float]:
-    """Features of all graphs by the classifier that has not seen one fold, and its accuracy on that fold."""
+) -> tuple[Tensor, Tensor]:
+    """Features of all graphs by the classifier that has not seen one fold, and whose side it tells rightly."""
     classes = pair.class_count if settings.label_input else 0
     held_out = trial.fold == fold
     return domain_features(

@@ -100,14 +100,14 @@ def _drawn(pair: Pair, settings: ShiftSettings, random: torch.Generator) -> Tens
 
 
 def class_weights(side: Tensor, classes: Tensor) -> Tensor:
-    """Weights under which every class has the same share on both sides, the mean of its two `[n]`; 1 a side in all."""
+    """Weights under which every class has the same share on both sides, the mean of its two `[n]`; 1 on average."""
     weight = torch.zeros(len(side), dtype=torch.double)
     totals = [(side == place).sum() for place in (0, 1)]
     for name in classes.unique():
         own = [(side == place) & (classes == name) for place in (0, 1)]
         share = sum(rows.sum() / total for rows, total in zip(own, totals, strict=True)) / 2
-        for rows in own:
-            weight[rows] = share / rows.sum()
+        for rows, total in zip(own, totals, strict=True):
+            weight[rows] = share * total / rows.sum()
     return weight
 
 
