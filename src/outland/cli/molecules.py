@@ -52,6 +52,7 @@ def fit(
 
     from outland.datasets import TableSettings, find_dataset
     from outland.estimators import save_folder
+    from outland.estimators.fitting import Plan
     from outland.estimators.tables import check_table, fit_splits
     from outland.report.findings import tell
     from outland.report.fit_text import score_table, sentences
@@ -65,24 +66,13 @@ def fit(
     columns = {"smiles": smiles, "target": target, "task": task, "environment": environment, "split": split}
     settings = change(TableSettings(str(table)), {**columns, "time": time}, "table")
     check_table(settings)
+    plan = Plan.make(method, epochs, balance, parse_assignments(set_ or [], ("method", "backbone", "train")))
+    where = find_device(device)
     source = find_dataset(table.name, settings)
     splits = source.load(table_shift(shift, split, time) or "scaffold", "covariate")
     screen = Console(soft_wrap=True)
     tell(splits, folder.with_name(f"{folder.name}-set-aside.csv"))
-    changes = parse_assignments(set_ or [], ("method", "backbone", "train"))
-    where = find_device(device)
-    fitted = fit_splits(
-        splits,
-        settings,
-        method,
-        epochs=epochs,
-        balance=balance,
-        compare=compare,
-        changes=changes,
-        seed=seed,
-        device=where,
-        watch=watcher(),
-    )
+    fitted = fit_splits(splits, settings, plan, compare=compare, seed=seed, device=where, watch=watcher())
     save_folder(fitted.model, folder, force)
     screen.print(score_table(fitted))
     for line in sentences(fitted, folder, str(table)):

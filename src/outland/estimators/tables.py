@@ -1,8 +1,7 @@
 """From a table of SMILES with labels to a model, judged on scaffolds it has not seen, with ERM beside it."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,36 +48,34 @@ def check_table(table: TableSettings) -> None:
 def fit_splits(
     splits: Splits,
     table: TableSettings,
-    method: str,
+    plan: Plan,
     *,
-    epochs: int | None = None,
-    balance: bool = True,
     compare: bool = True,
-    changes: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
     watch: Watcher | None = None,
 ) -> Fitted:
     """Train on `train`, choose and calibrate on `val`, judge on both and on `test`, which nothing is chosen by."""
     started = time.perf_counter()
-    plan = Plan.make(method, epochs, balance, changes)
     common: dict[str, Any] = {"kind": "molecules", "classes": _classes(splits), "seed": seed, "device": device}
     model = train_model(splits, plan, watcher=watch, **common)
     reference = None
     if compare and plan.name != REFERENCE:
-        other = replace(Plan.make(REFERENCE, epochs, balance), backbone=plan.backbone, train=plan.train)
-        reference = train_model(splits, replace(other, auto_epochs=plan.auto_epochs), watcher=watch, **common)
+        own = Plan.make(REFERENCE)
+        other = replace(plan, name=own.name, settings=own.settings)
+        reference = train_model(splits, other, watcher=watch, **common)
     models = [model] if reference is None else [model, reference]
     verdicts = tuple(judge(models, splits, part, seed) for part in ("val", "test"))
     held = splits.part("test")
     distances = model.answer(held).distances
     flags = model.familiar.flags(distances)
+    estimator = {"method": plan.name, "settings": asdict(plan.settings), "random_state": seed}
     about: dict[str, Any] = {
         "shift": splits.source["domain"],
         "source": _source(splits, table),
         "scores": [_row(verdict) for verdict in verdicts],
         "held_out": {"far": flags.count("far") / len(flags), **_gcs(model, splits, seed)},
-        "estimator": {"method": method, "shift": _estimator_shift(splits), "epochs": epochs, "random_state": seed},
+        "estimator": {**estimator, "shift": _estimator_shift(splits)},
     }
     model.about.update(about)
     return Fitted(model, reference, verdicts, time.perf_counter() - started)
