@@ -6,7 +6,7 @@ import pytest
 from tests.test_cli import outland  # noqa: F401  (a fixture)
 
 SAMPLES = Path(__file__).parent / "data"
-QUICK = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=2", "--set"]
+QUICK = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=3", "--set"]
 QUICK += ["backbone.width=8", "--set", "shift.samples=1000"]
 
 

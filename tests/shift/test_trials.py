@@ -143,3 +143,16 @@ def test_packed_graphs_and_lists_are_the_same():
     assert torch.equal(listed.graphs.graphs.x, packed.graphs.graphs.x)
     assert listed.schema == packed.schema
     assert torch.equal(listed.classes, packed.classes)
+
+
+def test_a_graphs_features_come_from_the_network_that_has_not_seen_it():
+    random = torch.Generator().manual_seed(0)
+    fold = torch.arange(60) % 3
+    truth = torch.randn(60, 2, generator=random, dtype=torch.double)
+    marked = []
+    for place in range(3):
+        z = truth.clone()
+        z[fold == place] += 100  # what only the network that did not see them says
+        marked.append(z)
+    found = aligned(marked, fold)
+    assert (found.norm(dim=1) > 50).all()

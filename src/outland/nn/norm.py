@@ -50,7 +50,10 @@ def linear_before(normed: bool, inputs: int, outputs: int) -> nn.Linear:
 
 @contextmanager
 def statistics_kept(module: nn.Module) -> Iterator[None]:
-    """What passes through the module here leaves no trace in the running statistics of its batch norms."""
+    """What passes through the module here leaves no trace in the running statistics of its batch norms.
+
+    While training they still normalise by the batch.
+    """
     layers = [(layer, layer.momentum) for layer in module.modules() if isinstance(layer, BatchNorm)]
     for layer, _ in layers:
         layer.momentum = 0.0

@@ -17,7 +17,8 @@ def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) ->
     Args:
         masks: `[T, J]`.
         bins: Q, into which [0, 1] is cut: 2 for masks of zeros and ones, 10 for soft ones.
-        corrected: add Miller and Madow's :math:`(Q-1)/2T`, which T moments miss on average; the result may pass 1.
+        corrected: add :math:`(Q-1)/2T` (Miller and Madow's, with all bins counted as filled), which T moments miss on
+            average where masks vary freely; the result may pass 1, and of a mask that never changes it is not 0.
     """
     return factorised_entropies(masks, bins, corrected).mean()
 
@@ -56,4 +57,4 @@ def joint_entropy(masks: Tensor, bins: int = 2) -> Tensor:
 
 
 def _binned(masks: Tensor, bins: int) -> Tensor:
-    return (masks.double() * bins).floor().clamp(0, bins - 1).to(torch.uint8)
+    return (masks.double() * bins).floor().clamp(0, bins - 1).to(torch.int16)

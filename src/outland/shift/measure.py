@@ -71,12 +71,13 @@ class ShiftResult:
 
     def sentence(self) -> str:
         """Which shift there is, in plain words."""
-        covariate = (self.covariate.mean, self.null.mean, self.null.spread)
+        covariate = (self.covariate.mean, self.null.mean, max(self.null.spread, self.covariate.spread))
         noise = 0.5 / math.sqrt(sum(self.graphs["compared"]))  # of a share of so many coins
         accuracy = (self.accuracy.mean, max(self.accuracy_null.mean, 0.5), max(self.accuracy_null.spread, noise))
         correlation = None
-        if self.correlation is not None and self.correlation_null is not None:
-            correlation = (self.correlation.mean, self.correlation_null.mean, self.correlation_null.spread)
+        if self.correlation is not None and self.correlation_null is not None and len(self.correlation.values) > 2:
+            spread = max(self.correlation_null.spread, self.correlation.spread)  # of one or two trials it says nothing
+            correlation = (self.correlation.mean, self.correlation_null.mean, spread)
         return verdict(covariate, accuracy, correlation)
 
     def to_json(self) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def measure_shift(
             for one in _EPSILONS
         ),
         graphs={"given": torch.bincount(pair.side).tolist(), "compared": real[0].sizes},
-        notes=(*pair.notes, *_more_notes(pair, settings)),
+        notes=(*pair.notes, *_more_notes(pair, settings), *_calibration_note(settings, _covariate(null, epsilon).mean)),
         settings=settings,
         seed=seed,
         seconds=time.perf_counter() - started,
@@ -217,6 +218,12 @@ def _covariate(found: list[_Done], epsilon: float) -> Estimate:
 def _correlation(found: list[_Done], epsilon: float) -> Estimate | None:
     values = [one.comparison.correlation(epsilon) for one in found]
     return None if None in values else Estimate.of([value for value in values if value is not None])
+
+
+def _calibration_note(settings: ShiftSettings, null: float) -> list[str]:
+    if settings.epsilon is not None or null <= _LIMIT:
+        return []
+    return [f"no ε brings the null down to {_LIMIT:g}: the sets are small, and GCS is to be read against {null:.2f}"]
 
 
 def _more_notes(pair: Pair, settings: ShiftSettings) -> list[str]:

@@ -19,7 +19,7 @@ class ShiftSettings:
         trials: how often all is done again: other graphs, folds, first weights and points of the integral.
         most: at most so many graphs a side in a trial, drawn at random.
         folds: a domain classifier is trained for each fold, on all the others; the features of a graph come from the
-            one that has not seen it.
+            one that has not seen it. Three at least: two networks are aligned on graphs that both were trained on.
         features: width of the feature vectors. Beyond 8, kernel densities of two equal sets no longer meet.
         steps: training steps of a domain classifier, the second half under weight averaging.
         batch_size: graphs a step, half from each side.
@@ -54,7 +54,7 @@ class ShiftSettings:
     )
 
     def __post_init__(self) -> None:
-        check_ranges(self, "shift", trials=(1, None), most=(20, None), folds=(2, None), features=(1, 8))
+        check_ranges(self, "shift", trials=(1, None), most=(20, None), folds=(3, None), features=(1, 8))
         check_ranges(self, "shift", steps=(2, None), batch_size=(4, None), lr=(0, None), samples=(100, None))
         if self.epsilon is not None and not self.epsilon >= 0:
             raise OutlandError(f"shift.epsilon must be at least 0 (inf is allowed), not {self.epsilon:g}")

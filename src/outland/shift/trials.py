@@ -87,8 +87,8 @@ def _drawn(pair: Pair, settings: ShiftSettings, random: torch.Generator) -> Tens
     chosen = []
     for side in (0, 1):
         total = sum(number for key, number in wanted.items() if key[0] == side)
-        share = min(1.0, settings.most / total)
-        picked = [members[key][: max(1, int(number * share))] for key, number in wanted.items() if key[0] == side]
+        most = min(settings.most, total)
+        picked = [members[key][: max(1, number * most // total)] for key, number in wanted.items() if key[0] == side]
         chosen.append(torch.cat(picked))
         if len(chosen[-1]) < FEWEST:
             raise OutlandError(

@@ -19,7 +19,9 @@ def _beyond(triple: Triple, least: float) -> bool:
 
 def _covariate(covariate: Triple, accuracy: Triple) -> str:
     value = covariate[0]
-    told = f"a small network tells {accuracy[0]:.0%} of unseen graphs apart, where chance gives {accuracy[1]:.0%}"
+    told = (
+        f"a small network tells {accuracy[0]:.0%} of unseen graphs apart, and {accuracy[1]:.0%} where sides are random"
+    )
     if _beyond(covariate, 0.02):
         size = "a small" if value < 0.1 else "a moderate" if value < 0.4 else "a large"
         return (
@@ -40,7 +42,7 @@ def _correlation(correlation: Triple, covariate: Triple) -> str:
         return "The sets meet too little for a correlation shift to be judged."
     if _beyond(correlation, 0.05):
         return (
-            f"There is a correlation shift too: where both sets are, the same graphs have other labels "
+            f"There is a correlation shift: where both sets are, the same graphs have other labels "
             f"({value:.2f}, against {null:.2f} by chance)."
         )
-    return "No correlation shift is to be seen: where both sets are, labels follow the same rule."
+    return f"No correlation shift can be told from chance ({value:.2f}, against {null:.2f} by chance)."
