@@ -23,7 +23,7 @@ def model(tmp_path_factory):
 @pytest.fixture
 def sample(tmp_path, monkeypatch):
     for room in (streaming, tables):
-        monkeypatch.setattr(room, "QUICK_SHIFT", ShiftSettings(trials=1, most=60, folds=2, steps=20))
+        monkeypatch.setattr(room, "QUICK_SHIFT", ShiftSettings(trials=1, most=60, folds=3, steps=20))
     return shutil.copy(SAMPLES / "bbbp.csv", tmp_path / "bbbp.csv")
 
 

@@ -247,7 +247,7 @@ def test_saliency_of_a_node_the_output_does_not_hear_is_zero():
 
 def test_a_fitted_model_measures_shifts(fitted):
     smiles, _ = bbbp()
-    settings = ShiftSettings(trials=1, most=60, folds=2, steps=40)
+    settings = ShiftSettings(trials=1, most=60, folds=3, steps=40)
     same = fitted.shift(smiles, settings)
     other = fitted.shift(["C" * size + "O" for size in range(1, 61)], settings)
     assert same.covariate.mean < other.covariate.mean

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
 
 _GROUPS = {"method": "settings", "backbone": "backbone", "train": "train"}
-QUICK_SHIFT = ShiftSettings(trials=2, most=500, folds=2, steps=150)  # half a minute
+QUICK_SHIFT = ShiftSettings(trials=2, most=500, folds=3, steps=100)  # half a minute
 
 
 class GraphEstimator(BaseEstimator):  # type: ignore[misc]
