@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from outland.datasets.labels import number
 from outland.estimators.distance import FLAGS
 from outland.estimators.explained import Explained, way
 from outland.estimators.fragments import rank_pieces
@@ -69,8 +70,9 @@ def _row(model: FittedModel, row: Explained) -> dict[str, Any]:
 
 
 def _facts(row: Explained) -> list[tuple[str, str]]:
-    """The first other cells of a row that say something."""
+    """The first other cells of a row that say something: names, then numbers."""
     found = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
+    found.sort(key=lambda one: number(one[1]) is not None)
     return [(name, cell if len(cell) <= 80 else cell[:77] + "…") for name, cell in found[:_FACTS]]
 
 
