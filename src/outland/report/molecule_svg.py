@@ -88,7 +88,7 @@ def _line(found: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[f
 
 
 def _short(path: str) -> str:
-    """The same path with fewer blanks,."""
+    """The same path with fewer blanks."""
     return re.sub(r" ?([MLQZC]) ?", r"\1", path)
 
 
