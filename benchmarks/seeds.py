@@ -49,7 +49,10 @@ def cell(words: str, seeds: int, device: str, folder: str, more: list[str]) -> d
         }
         if "unaveraged" in record.curves[0]:
             before = [one["unaveraged"] for one in record.curves]
-            row["unaveraged"] = {"selection": selections(before, TASK, specs[place].train.burn_in_epochs()), "curves": curves(before)}
+            row["unaveraged"] = {
+                "selection": selections(before, TASK, specs[place].train.burn_in_epochs()),
+                "curves": curves(before),
+            }
         rows.append(row)
     found = {
         "cell": words,

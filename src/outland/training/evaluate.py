@@ -80,6 +80,5 @@ class Evaluation:
         parts = logits.cpu().split([len(labels) for labels in self.labels])
         task = self.splits.schema.task
         return {
-            part: score(found, labels, task)
-            for part, found, labels in zip(self.parts, parts, self.labels, strict=True)
+            part: score(found, labels, task) for part, found, labels in zip(self.parts, parts, self.labels, strict=True)
         }
