@@ -70,8 +70,11 @@ def workplace(outland, tmp_path, model, request):  # noqa: F811
         (tmp_path / name).write_text(head + "".join(part))
     with gzip.open(tmp_path / "molecules.csv.gz", "wt") as file:
         file.write(head.replace("smiles", "SMILES") + "".join(rows))
+    (tmp_path / "examples").mkdir()
+    for table in (ROOT / "examples").glob("*.csv"):
+        (tmp_path / "examples" / table.name).write_text("".join(table.open(encoding="utf-8").readlines()[:120]))
     if not request.node.callspec.params["command"].startswith("fit"):
-        shutil.copytree(model, tmp_path / "molecules-active-model")
+        shutil.copytree(model, tmp_path / "bbbp-p_np-model")
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
     (tmp_path / "mine.toml").write_text(recipe.group(1))
     example = re.search(r"```python\n(.*?class Yours\(Method\).*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
