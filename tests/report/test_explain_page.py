@@ -48,7 +48,7 @@ choose("flag", "");
 seen.found = choose("words", "propanolol");
 seen.told = document.getElementById("shown").textContent;
 choose("words", "");
-seen.pieces = document.querySelectorAll("#all-pieces tbody svg").length;
+seen.pieces = document.querySelectorAll("#all-pieces svg").length;
 seen.requests = performance.getEntriesByType("resource").map((one) => one.name).filter((name) => !/^data:/.test(name));
 seen.width = document.documentElement.scrollWidth;
 const answer = document.createElement("pre");

@@ -19,7 +19,7 @@ def card(model: FittedModel) -> str:
 
 def _what(model: FittedModel) -> str:
     source = model.about.get("source", {})
-    name = f" of `{_plain(source['target'])}`" if "target" in source else ""
+    name = f" of {_plain(source['target'])}" if "target" in source else ""
     answer = f"one of the classes {', '.join(_plain(one) for one in model.classes)}" if model.classes else "a number"
     return (
         f"# Model{name}\n\n"
@@ -32,7 +32,7 @@ def _training(model: FittedModel) -> str:
     about, source = model.about, model.about.get("source", {})
     lines = [f"- {name} rows: {count:,}" for name, count in about["graphs"].items()]
     if "file" in source:
-        lines.insert(0, f"- table: `{_plain(source['file'])}`, SHA-256 `{source.get('sha256', '')}`")
+        lines.insert(0, f"- table: {_plain(source['file'])}, SHA-256 `{source.get('sha256', '')}`")
     counts, drawn = about["classes"]["training"], about["classes"]["drawn"]
     if counts:
         named = ", ".join(f"{_plain(name)} {count:,}" for name, count in zip(model.classes, counts, strict=True))
