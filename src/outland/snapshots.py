@@ -1,6 +1,7 @@
 """A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
             save_file(own, scratch / _TENSORS)
             state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+            shutil.copymode(scratch / _STATE, scratch / _TENSORS)  # safetensors lets nobody else read
     except (OSError, SafetensorError) as problem:
         raise OutlandError(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
 
