@@ -71,7 +71,10 @@ def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_pa
     alone = run(RunSpec.from_json(record.spec), tmp_path / "alone", device="cpu", cache=cache)
     assert record.curves == alone.curves  # as if it had never been killed
 
-    page = (tmp_path / "studies" / "ablation.html").read_text()
+    (report,) = (tmp_path / "studies").glob("*.html")
+    assert report.name.startswith("ablation-2-seeds-part-changed-")  # ablation.html is for the whole
+    assert f"page: {report}  (also .md, .tex, .csv; ablation.html is for the whole study" in out
+    page = report.read_text()
     assert "10 of 10 runs" in page
     assert 'id="figure-bars"' in page
     assert 'id="figure-learning"' in page

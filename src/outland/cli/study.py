@@ -79,7 +79,8 @@ def _carry_out(
     page = write_report(chosen, cells, out, words, files)
     states = ", ".join(f"{count} {state}" for state, count in outcome.states.items())
     typer.echo(f"runs: {states}; {outcome.ran} carried out now")
-    typer.echo(f"page: {page}  (also .md, .tex, .csv)")
+    kept = "" if page.stem == chosen.name else f"; {chosen.name}.html is for the whole study in the paper's setting"
+    typer.echo(f"page: {page}  (also .md, .tex, .csv{kept})")
     _tell_failures(outcome)
     if outcome.failures:
         raise typer.Exit(1)
