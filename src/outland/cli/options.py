@@ -51,8 +51,9 @@ def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
     if name is None:
         return None
     from outland.recipes import find_recipe
+    from outland.studies.checks import check_recipe
 
-    recipe = find_recipe(name)
+    recipe = check_recipe(find_recipe(name))
     if table is None and dataset not in recipe.datasets:
         raise OutlandError(f"the recipe {name} is for {', '.join(recipe.datasets)}, not for {dataset}")
     return recipe
