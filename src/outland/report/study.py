@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from outland.datasets import DataFolder
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 from outland.files import canonical_json, digest, write_text
 from outland.graphs import Cache
 from outland.report.study_page import page
@@ -65,7 +65,7 @@ def report_name(results: Results) -> str:
     """The study's name for the whole of it in the paper's setting; else a longer one, so that it overwrites no such."""
     study, parts = results.study, [results.study.name]
     if results.repeats != study.seeds:
-        parts.append(f"{results.repeats}-{study.repeats}")
+        parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
     parts += [word for word, true in (("part", not results.whole), ("changed", bool(results.words))) if true]
     if not results.whole or results.words:
         which = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]

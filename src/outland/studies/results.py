@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 from outland.studies.base import Cell, Column, Measured, Row, Study
 from outland.studies.ledger import Ledger
 from outland.studies.quantities import Quantity
@@ -119,7 +119,7 @@ class Results:
         """What must be said beside every number: that it is not the paper's setting, or not the whole study."""
         lines, changed = [], list(self.words)
         if self.repeats != self.study.seeds:
-            changed.append(f"{self.repeats} {self.study.repeats}, not {self.study.seeds}")
+            changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
         if changed:
             told = ", ".join(changed)
             lines.append(f"Our numbers are not of the paper's setting ({told}); the published ones beside them are.")
@@ -135,8 +135,9 @@ class Results:
 
     @property
     def columns(self) -> list[Column]:
-        """The columns that any cell has, in order."""
-        return list({cell.column.label: cell.column for cell in self.cells}.values())
+        """The columns that any cell has, in the study's order."""
+        found = {cell.column.label for cell in self.cells}
+        return [column for column in self.study.columns if column.label in found]
 
     def values(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
         """Numbers of a cell by place of the run, as they are shown."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from outland.errors import counted
 from outland.progress import console
 from outland.studies.costs import estimate, spoken
 from outland.training import RunSpec
@@ -80,5 +81,6 @@ class StudyWatcher(Watcher):
     def _line(self, last: bool = False) -> None:
         if self._bar.disable and self._spent and (last or time.monotonic() >= self._next):
             self._next = time.monotonic() + _EVERY
-            words = f"{self._done} of {self._runs} runs, {spoken(self.left())} left ({self._name})"
+            left = f", {spoken(self.left())} left" if self._done < self._runs else ""
+            words = f"{self._done} of {counted(self._runs, 'run')}{left} ({self._name})"
             console().print(words, soft_wrap=True, highlight=False, markup=False)
