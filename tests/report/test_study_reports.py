@@ -75,7 +75,8 @@ def test_text_tables_have_all_three_sources():
     assert r"AIA & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
     assert tex.count(r"\\") == 1 + 17 + 17 + 8  # the heading, ours, the paper's, the leaderboard's
     assert r"\begin{tabular}{llrrrrrrr}" in tex
-    (table,) = terminal_tables(results)
+    ((table, words),) = terminal_tables(results)
+    assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
     assert table.row_count == 17 + 17 + 8
 
 

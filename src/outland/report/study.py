@@ -44,8 +44,9 @@ def write_report(
     screen = Console()
     for line in results.notices():
         screen.print(line, style="yellow", highlight=False, markup=False)
-    for table in terminal_tables(results):
+    for table, caption in terminal_tables(results):
         screen.print(table)
+        screen.print(caption, style="dim", highlight=False, markup=False)
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from outland.errors import counted
 from outland.recipes import recipe_for
 from outland.report.figures import figures
 from outland.report.published import Published, in_paper, on_leaderboard
@@ -38,7 +39,7 @@ def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
         notices=results.notices(),
         made=time.strftime("%Y-%m-%d"),
         done=done,
-        all=sum(len(cell.specs) for cell in results.cells),
+        all=counted(sum(len(cell.specs) for cell in results.cells), "run"),
         machine=_machine(results),
         findings=findings(results),
         tables=tables,

@@ -58,13 +58,13 @@ def sourced(results: Results, row: Row, column: Column, quantity: Quantity) -> d
     }
 
 
-def terminal_tables(results: Results) -> list[Table]:
-    """A table a quantity; best bold, second underlined, ▲ and ▼ where a difference to the reference is shown."""
-    return [_terminal(results, quantity) for quantity in results.study.quantities]
+def terminal_tables(results: Results) -> list[tuple[Table, str]]:
+    """A table a quantity, and what its marks mean: best bold, second underlined, ▲ ▼ where a difference is shown."""
+    return [(_terminal(results, quantity), _under(results, quantity)) for quantity in results.study.quantities]
 
 
 def _terminal(results: Results, quantity: Quantity) -> Table:
-    table = Table(title=f"{results.study.title} · {quantity.title}", caption=_under(results, quantity))
+    table = Table(title=f"{results.study.title} · {quantity.title}", title_justify="left")
     table.add_column("")
     table.add_column("")
     for column in results.columns:

@@ -15,7 +15,7 @@ from outland.training.watch import Watcher
 
 _EVERY = 30.0  # seconds between two lines of a log
 _COLUMNS = (
-    TextColumn("{task.fields[runs]} of {task.fields[all]} runs", style="bold"),
+    TextColumn("{task.fields[runs]} of {task.fields[all]}", style="bold"),
     BarColumn(bar_width=30),
     TimeElapsedColumn(),
     TextColumn("left"),
@@ -36,7 +36,7 @@ class StudyWatcher(Watcher):
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
         self._started, self._next, self._name, self._epoch_cost = time.monotonic(), 0.0, "", 0.0
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
-        self._task = self._bar.add_task("", total=self._cost, runs=0, all=runs)
+        self._task = self._bar.add_task("", total=self._cost, runs=0, all=counted(runs, "run"))
         if runs:
             self._bar.start()
 
