@@ -128,13 +128,14 @@ def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, mon
     assert "5 done; 1 carried out now" in out
 
 
-def test_a_run_that_lacked_its_file_is_tried_again_when_asked(motif, outland, tmp_path, monkeypatch):
+def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path, monkeypatch):
     from outland.datasets import DataFolder
 
     def refuse(self, file, path):
         raise OutlandError(self._missing(file, path, "there is no network"))
 
     monkeypatch.setattr(DataFolder, "_download", refuse)
+    monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "cache"))  # others may have prepared it
     words = ["study", "ablation", "--seeds", "2", "--only", "*/molbbbp", *SETS, "--out", str(tmp_path)]
     words += ["--data", str(tmp_path)]
     status, _, err = outland(*words)

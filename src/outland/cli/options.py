@@ -73,16 +73,18 @@ def setting_hint(option: str, command: str) -> str:
     """How to write an option that is no option but the name of a setting; else nothing."""
     if command not in ("train", "study"):
         return ""
+    from dataclasses import fields
+
     from outland.methods import METHODS, method_settings
     from outland.nn import BackboneSettings
     from outland.training import DataSettings, TrainSettings
 
     name = option.lstrip("-").replace("-", "_")
-    groups: dict[str, list[Any]] = {
-        "train": [TrainSettings()],
-        "data": [DataSettings()],
-        "backbone": [BackboneSettings()],
-    }
-    groups["method"] = [method_settings(method, {}) for method in METHODS]
-    found = [f"--set {group}.{name}=VALUE" for group, some in groups.items() if any(hasattr(one, name) for one in some)]
+    groups: dict[str, list[Any]] = {"train": [TrainSettings], "data": [DataSettings], "backbone": [BackboneSettings]}
+    groups["method"] = [type(method_settings(method, {})) for method in METHODS]
+    found = [
+        f"--set {group}.{name}=VALUE"
+        for group, kinds in groups.items()
+        if any(name == field.name for kind in kinds for field in fields(kind))
+    ]
     return f" Did you mean {' or '.join(found)}?" if found else ""

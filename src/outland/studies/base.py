@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -191,7 +191,7 @@ def _names(row: Row, column: Column) -> list[str]:
 def _check_settings(names: Iterable[str], rows: Sequence[Row]) -> None:
     """Refuse a setting that only some of the rows have, and say how to keep to those."""
     for name in names:
-        have = [row.name for row in rows if hasattr(method_settings(row.method, {}), name)]
+        have = [row.name for row in rows if name in asdict(method_settings(row.method, {}))]
         lack = [row.name for row in rows if row.name not in have]
         if have and lack:
             named = f"{', '.join(lack[:3])}" + (f" and {counted(len(lack) - 3, 'other row')}" if lack[3:] else "")

@@ -95,7 +95,8 @@ class Results:
         for cell in cells:
             for place, spec in enumerate(cell.specs):
                 try:
-                    record, measured = ledger.record(spec), ledger.measured(spec)
+                    measured = ledger.measured(spec)
+                    record = ledger.record(spec) if cell.row.trained else None  # else it is another study's
                 except OutlandError as problem:
                     results.problems.append(str(problem))
                     continue
