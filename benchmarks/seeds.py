@@ -13,12 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from outland.graphs import Task
 from outland.progress import console
 from outland.training import RunSpec, run_fleet
 from outland.training.record import describe_environment
 from outland.training.runs import find_device
+from outland.training.selection import selections
 
 FRAME = ["train.epochs=100", "train.burn_in=0.7", "train.checkpoint_every=50"]
+TASK = Task("multiclass", 3, "accuracy")  # Motif's
 PARTS = ("id_val", "id_test", "val", "test")
 
 
@@ -35,23 +38,37 @@ def cell(words: str, seeds: int, device: str, folder: str, more: list[str]) -> d
         console().print(f"{words}, seed {place + 1}: {problem}")
     rows = []
     for place, record in sorted(fleet.records.items()):
-        rows.append(
-            {
-                "seed": specs[place].seed,
-                "key": record.key,
-                "selection": record.selection,
-                "masks": record.masks.get("test", {}),
-                "loss": record.curves[-1]["loss"],
-                "curves": {part: [round(row[part]["accuracy"], 4) for row in record.curves] for part in PARTS},
+        row = {
+            "seed": specs[place].seed,
+            "key": record.key,
+            "selection": record.selection,
+            "masks": record.masks.get("test", {}),
+            "loss": record.curves[-1]["loss"],
+            "curves": curves(record.curves),
+            "seconds": [round(second, 2) for second in record.timing["epochs"]],
+        }
+        if "unaveraged" in record.curves[0]:
+            before = [one["unaveraged"] for one in record.curves]
+            row["unaveraged"] = {
+                "selection": selections(before, TASK, specs[place].train.burn_in_epochs()),
+                "curves": curves(before),
             }
-        )
-    return {
+        rows.append(row)
+    found = {
         "cell": words,
         "seconds": round(time.perf_counter() - started, 1),
         "failures": {str(specs[place].seed): str(problem) for place, problem in fleet.failures.items()},
         "summary": summary(rows),
         "runs": rows,
     }
+    if rows and "unaveraged" in rows[0]:
+        found["summary_unaveraged"] = summary([row["unaveraged"] for row in rows])
+    return found
+
+
+def curves(epochs: list[dict]) -> dict[str, list[float]]:
+    """Accuracy of each part over the epochs."""
+    return {part: [round(row[part]["accuracy"], 4) for row in epochs] for part in PARTS}
 
 
 def summary(rows: list[dict]) -> dict:
@@ -89,7 +106,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             found["cells"].append(cell(words, arguments.seeds, arguments.device, folder, arguments.more))
         last = found["cells"][-1]
-        print(words, last["seconds"], "s", {rule: row["test"] for rule, row in last["summary"].items()}, flush=True)
+        for name in ("summary", "summary_unaveraged"):
+            tested = {rule: row["test"] for rule, row in last.get(name, {}).items()}
+            print(words, name, last["seconds"], tested, flush=True)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
 
 

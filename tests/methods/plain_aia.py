@@ -78,7 +78,10 @@ class PlainAIA:
         stable = self.mask("generator", train=True)
         merged = [(1 - s) * a + s for s, a in zip(stable, adversarial, strict=True)]
         first = self.cross_entropy(self.embedding(states, stable, train=True))
+        alone = {name: value.clone() for name, value in self.running.items()}
         second = self.cross_entropy(self.embedding(states, merged, train=True))
+        if self.s.statistics == "stable":
+            self.running = alone
         return first + second + self.s.stable_weight * self.ratio(stable, self.s.lambda_s, self.s.lambda_s)
 
     def adversarial_loss(self):

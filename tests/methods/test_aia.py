@@ -26,7 +26,9 @@ def motif_batch(motif, size=6, layout="exact"):
     return batch.replace(x=batch.x.double())
 
 
-@pytest.mark.parametrize("settings", [AIA.paper(), AIA.released()], ids=["paper", "released"])
+@pytest.mark.parametrize(
+    "settings", [AIA.paper(), AIA.paper(statistics="both"), AIA.released()], ids=["paper", "mixed", "released"]
+)
 def test_twenty_steps_equal_the_hand_written_loop(motif, settings):
     torch.manual_seed(3)
     frame = TrainSettings(epochs=1, schedule="constant", weight_decay=1e-3)
@@ -64,6 +66,7 @@ def test_presets_are_what_paper_and_code_say():
         0.5,
         0.8,
     )
+    assert (paper.statistics, released.statistics) == ("stable", "both")
     assert AIA.paper(gamma=1.5).gamma == 1.5
 
 

@@ -45,6 +45,7 @@ def test_training_itself_is_not_changed_and_the_average_is_what_is_kept(any_spli
     plain.fit()
     averaged.fit()
     assert [row["loss"] for row in plain.curves] == [row["loss"] for row in averaged.curves]
+    assert [row["val"] for row in plain.curves] == [row["unaveraged"]["val"] for row in averaged.curves]
     picked = averaged.rule.pick(averaged.curves, any_splits.schema.task)
     assert evaluate(averaged.method, any_splits, 8)["test"] == averaged.curves[picked]["test"]
     last = trainer(any_splits, select="last_epoch")

@@ -11,8 +11,15 @@ NAN = float("nan")
 def test_accuracy():
     logits = torch.tensor([[2.0, 0, 0], [0, 1, 0], [0, 0, 1], [3, 0, 1]])
     scores = score(logits, torch.tensor([0, 1, 1, 2]), Task("multiclass", 3, "accuracy"))
-    assert scores["accuracy"] == 0.5
-    assert set(scores) == {"accuracy", "rocauc", "ap"}
+    assert scores == {"accuracy": 0.5}
+
+
+def test_ranks_of_several_classes_where_the_task_asks():
+    logits, task = torch.tensor([[2.0, 0, 0], [0, 1, 0], [0, 0, 1], [3, 0, 1]]), Task("multiclass", 3, "rocauc")
+    scores = score(logits, torch.tensor([0, 1, 1, 2]), task)
+    # the graph of class 0 lies above two of three, those of class 1 above both others, that of class 2 above one
+    assert scores["rocauc"] == pytest.approx((2 / 3 + 1.0 + 1 / 3) / 3, abs=1e-6)
+    assert score(logits, torch.tensor([0, 1, 1, 1]), task)["rocauc"] is None
 
 
 def test_binary_scores_by_hand():

@@ -41,7 +41,7 @@ class AIASettings(MethodSettings):
         stable: learn the stable mask; without it everything is left to the adversary.
         statistics: whose running statistics batch norm has, `both`, as in the public code: those of the stable part
             alone and in its augmented environment, mixed; or `stable`: of the stable part alone, which is what is
-            predicted from.
+            predicted from. Where masks act on the input, mixed ones leave next to nothing of what was learned.
         drop: share of nodes and edges that the random adversary drops.
     """
 
@@ -209,7 +209,10 @@ class AIA(Method):
 
     @staticmethod
     def paper(**changes: Any) -> AIASettings:
-        """What the paper says: masks on A and X, squared distance, Algorithm 1's order, its table for Motif."""
+        """What the paper says: masks on A and X, squared distance, Algorithm 1's order, its table for Motif.
+
+        It does not say whose statistics batch norm has; those of what is predicted from are the only ones that serve.
+        """
         settings = AIASettings(
             lr=5e-3,
             lr_augmenter=1e-3,
@@ -219,5 +222,6 @@ class AIA(Method):
             front_layers=0,
             mask_head="mlp",
             update="simultaneous",
+            statistics="stable",
         )
         return replace(settings, **changes)

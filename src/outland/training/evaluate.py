@@ -74,11 +74,11 @@ class Evaluation:
         else:
             self._program()
 
-    def scores(self) -> dict[str, Scores]:
-        """Scores of what was predicted last, once it is there."""
-        logits = self.logits.cpu().split([len(labels) for labels in self.labels])
+    def scores(self, logits: Tensor | None = None) -> dict[str, Scores]:
+        """Scores of what was predicted last, once it is there; or of earlier logits."""
+        logits = self.logits if logits is None else logits
+        parts = logits.cpu().split([len(labels) for labels in self.labels])
         task = self.splits.schema.task
         return {
-            part: score(found, labels, task)
-            for part, found, labels in zip(self.parts, logits, self.labels, strict=True)
+            part: score(found, labels, task) for part, found, labels in zip(self.parts, parts, self.labels, strict=True)
         }

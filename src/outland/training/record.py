@@ -25,7 +25,8 @@ class RunRecord:
         spec: the spec, as plain values.
         metric: what the scores are.
         data: where the graphs came from, and how many there are in each part.
-        curves: loss terms, what the method watches, and scores of every epoch.
+        curves: loss terms, what the method watches, and scores of every epoch; where averaged weights are kept, also
+            the scores of the plain ones, as `unaveraged`.
         selection: epoch and scores under every rule.
         chosen: the rule that chose the saved model.
         masks: how well the method's masks find the truth, by part, where both are there.

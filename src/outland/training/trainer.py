@@ -144,10 +144,18 @@ class Trainer:
         for _ in steps.epoch(epoch, self.settings.epochs):
             self.watcher.step()
             yield
+        before = self._predict_unaveraged(evaluation)
         with self._kept_weights():
             evaluation.run()
         yield  # others go on while the device is at it
-        self._score(epoch, steps, evaluation, started)
+        self._score(epoch, steps, evaluation, started, before)
+
+    def _predict_unaveraged(self, evaluation: Evaluation) -> Tensor | None:
+        """Logits by the weights of the last step, where their average is kept: so that a run says what that gained."""
+        if self.stepper.average is None:
+            return None
+        evaluation.run()
+        return evaluation.logits.clone()
 
     @contextmanager
     def _kept_weights(self) -> Iterator[None]:
@@ -158,12 +166,14 @@ class Trainer:
         with self.stepper.average.applied():
             yield
 
-    def _score(self, epoch: int, steps: Steps, evaluation: Evaluation, started: float) -> None:
+    def _score(self, epoch: int, steps: Steps, evaluation: Evaluation, started: float, before: Tensor | None) -> None:
         """Add the epoch to the curves, and keep the weights if they are the best so far."""
         found = self._read(steps.log(), epoch)
         self._check_weights(epoch)
         watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
         row: dict[str, Any] = {"epoch": epoch, "loss": found, "watch": watched, **evaluation.scores()}
+        if before is not None:
+            row["unaveraged"] = evaluation.scores(before)
         self.curves.append(row)
         self.seconds.append(time.perf_counter() - started)
         task = self.splits.schema.task
