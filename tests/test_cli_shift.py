@@ -16,11 +16,23 @@ def test_two_parts_of_a_dataset(outland):  # noqa: F811
     for words in ("covariate (GCS)", "correlation", "told apart", "null", "ε = ", "at most 60 graphs a side"):
         assert words in done.stdout
     assert "1 trial with 59 and 59 graphs, of 18,000 and 3,000" in done.stdout  # three classes, evenly
+    assert "±" not in done.stdout
+    assert "Note: motif/base is taken to be motif/base/covariate." in done.stdout
+    assert "Note: with fewer than 100 graphs a side (59 here) all numbers are rough." in done.stdout
+    assert "Note: one trial shows no spread" in done.stdout
+
+
+def test_a_table_beside_itself(outland):  # noqa: F811
+    done = outland("shift", str(SAMPLES / "bbbp.csv"), str(SAMPLES / "bbbp.csv"), *QUICK, "--trials", "2")
+    assert "The two sets are the same graphs: there is no shift between them" in done.stdout
+    assert done.stdout.count("2 rows set aside") == 1
+    assert "±" in done.stdout
 
 
 def test_json_says_everything(outland):  # noqa: F811
     done = outland("shift", "motif:train", "motif:id_test", "--json", "--epsilon", "inf", "--seed", "2", *QUICK)
     plain = json.loads(done.stdout)
+    assert "motif is taken to be motif/base/covariate" in plain["notes"]
     assert plain["epsilon"] == "inf"
     assert plain["calibrated"] is False
     assert plain["seed"] == 2

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from outland.datasets import DATASETS, find_dataset
@@ -5,6 +7,7 @@ from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
 from outland.recipes import find_recipe, recipe_for, recipe_names
 from outland.report.published import paper_table
+from outland.studies.checks import check_recipe
 from outland.studies.tables import METHODS as LABELS
 from outland.training import RunSpec
 
@@ -84,6 +87,55 @@ def test_a_recipe_of_ones_own_is_checked(tmp_path, text, sentence):
     path.write_text(text)
     with pytest.raises(OutlandError, match=sentence.replace("?", r"\?")):
         find_recipe(str(path))
+
+
+def test_all_mistakes_of_a_recipe_are_told_at_once(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text('datasets = ["motif"]\n[common.trian]\nlr = 1\n[common.train]\nepochs = 3\n[size]\nmethod = 4')
+    with pytest.raises(OutlandError) as told:
+        find_recipe(str(path))
+    assert str(told.value).splitlines() == [
+        f"the recipe {path} has 4 mistakes:",
+        "- it must say its about, as in about = ...",
+        "- unknown group of settings in [common] 'trian'. Did you mean 'train'? Valid: backbone, method, train",
+        '- common.train.epochs must be written { value = ..., source = "..." }',
+        "- 'size.method' is not a section; write [size.method]",
+    ]
+
+
+def test_all_settings_of_a_recipe_are_checked_at_once(tmp_path):
+    path = tmp_path / "own.toml"
+    lines = ['datasets = ["motif"]', 'about = "x"', "[common.train]"]
+    lines += [
+        f'{name} = {{ value = {value}, source = "x" }}' for name, value in (("epocs", 3), ("batch_size", '"many"'))
+    ]
+    lines += ["[common.backbone]", 'width = { value = -1, source = "x" }', 'layers = { value = 3, source = "x" }']
+    lines += ["[size.method.aai]", 'gamma = { value = 1, source = "x" }', 'lr = { value = 1, source = "x" }']
+    lines += ["[size.method.'aia:paper']", 'gama = { value = 1, source = "x" }']
+    lines += ["[size.method.'none.py:Mine']", 'gama = { value = 1, source = "x" }']  # is not run to be asked
+    path.write_text("\n".join(lines))
+    with pytest.raises(OutlandError) as told:
+        check_recipe(find_recipe(str(path)))
+    found = str(told.value).splitlines()
+    assert found[0] == f"the recipe {path} has 5 mistakes:"
+    for line, words in zip(
+        found[1:],
+        (
+            ("[common.train] epocs", "Did you mean 'epochs'?"),
+            ("[common.train] batch_size", "takes a whole number, not 'many'"),
+            ("[common.backbone] width", "must be at least"),
+            ("[size.method.aai]", "Did you mean 'aia'?"),
+            ("[size.method.aia:paper] gama", "Did you mean 'gamma'?"),
+        ),
+        strict=True,
+    ):
+        assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipes_name_sources_that_a_reader_can_find(name):
+    recipe = check_recipe(find_recipe(name))
+    assert not [place for place, row in recipe.lines() if re.search(r"\bcards?\b", row["source"])]
 
 
 def test_unknown_recipes_get_a_sentence(tmp_path):

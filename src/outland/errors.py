@@ -8,6 +8,15 @@ class OutlandError(Exception):
     """Something the user can mend. The command line prints it as one sentence, without a traceback."""
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "run"), counted(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:
     """Say that `name` is no such thing, with the nearest valid name and all the others.
 

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,17 +30,22 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def aside(path: Path) -> Path:
+    """A new name beside `path`; what is made there has the rights that the user's umask gives, unlike `tempfile`'s."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file in one piece: a reader, or a crash, sees the old one or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    scratch = aside(path)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with scratch.open("x", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).replace(path)
+        scratch.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
 
 
@@ -47,7 +53,8 @@ def write_text(path: Path, text: str) -> None:
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield a scratch folder that becomes `target` when the block ends well, and vanishes when it does not."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    scratch = aside(target)
+    scratch.mkdir()
     try:
         yield scratch
         for path in scratch.iterdir():
@@ -55,10 +62,10 @@ def new_folder(target: Path) -> Iterator[Path]:
             os.fsync(descriptor)
             os.close(descriptor)
         if target.exists():
-            aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-            target.rename(aside / "old")
+            old = aside(target)
+            target.rename(old)
             scratch.rename(target)
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         else:
             scratch.rename(target)
     except BaseException:

@@ -1,6 +1,7 @@
 """A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
                 "values": snapshot.values,
             }
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+            shutil.copymode(scratch / _STATE, scratch / _TENSORS)  # safetensors lets nobody else read
     except (OSError, SafetensorError) as problem:
         raise OutlandError(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
 

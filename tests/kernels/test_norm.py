@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from outland import kernels
 from outland.nn.dropout import Dropout
 from outland.nn.norm import BatchNorm
 from tests.kernels.cases import DEVICE, close, triton_is_here
@@ -42,6 +43,17 @@ def layers(width):
             for layer in pair:
                 getattr(layer, name).copy_(value)
     return pair
+
+
+@pytest.mark.parametrize(("entries", "taken"), [(2**31 - 1, True), (2**31, False)])
+def test_tensors_whose_places_32_bits_do_not_reach_are_left_to_the_twin(entries, taken):
+    class OnGPU:
+        is_cuda, dtype = True, torch.float32
+
+        def numel(self):
+            return entries
+
+    assert kernels.fits(OnGPU()) is taken
 
 
 @pytest.mark.parametrize("relu", [False, True])

@@ -46,6 +46,18 @@ def test_mean_risk_equals_its_twin(rows, width, kind, masked):
     close(one.grad, other.grad)
 
 
+def test_penalties_of_no_graphs_have_no_slope():
+    from outland.kernels.ratio import ratio_penalties
+
+    node, edge = (torch.rand(rows).to(DEVICE).requires_grad_() for rows in (5, 9))  # padding alone
+    starts = torch.zeros(1, dtype=torch.long).to(DEVICE)
+    found = ratio_penalties(node, edge, (starts, starts), (0.3, 0.6), True)
+    assert found.shape == (0,)
+    found.sum().backward()
+    for value in (node, edge):
+        assert torch.equal(value.grad, torch.zeros_like(value))
+
+
 @pytest.mark.parametrize("hard", [False, True])
 def test_penalties_equal_their_twin(hard):
     from outland.kernels.ratio import ratio_penalties

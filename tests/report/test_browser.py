@@ -32,6 +32,9 @@ seen.drawn = Object.fromEntries([...document.querySelectorAll(".figure")].map((f
     return box.width > 50 && box.height > 50 && marks.length > 3;
   }).length,
 ]));
+const frame = document.querySelector("#cells .scroll");
+const edges = [...frame.querySelectorAll("td.command code")].map((code) => code.getBoundingClientRect());
+seen.cut = edges.filter((box) => box.right > frame.getBoundingClientRect().right + 1 || box.width < 100).length;
 const search = document.querySelector("input[type=search]");
 search.value = "aia motif";
 search.dispatchEvent(new Event("input"));
@@ -72,7 +75,7 @@ def _score(row, column, place):
 
 
 def test_a_heading_sorts_figures_are_drawn_and_the_console_is_silent(tmp_path):
-    seen, console = opened(page(made("ablation", _score), ["train.epochs=2"], {}), tmp_path)
+    seen, console = opened(page(made("ablation", _score, words=["train.epochs=2"]), {}), tmp_path)
     assert console == ""
     assert seen["before"] == ["ERM", "w/o Adv", "w/o Sta", "RDIA", "AIA"]
     assert seen["number"] == ["descending", "AIA", "w/o Sta", "ERM", "w/o Adv", "RDIA"]
@@ -81,29 +84,30 @@ def test_a_heading_sorts_figures_are_drawn_and_the_console_is_silent(tmp_path):
     assert seen["drawn"] == {"figure-bars": 4, "figure-learning": 8}
     assert seen["kept"] == 1
     assert seen["width"] <= 1200  # wide tables scroll in their own frame
+    assert seen["cut"] == 0  # commands are shortened to what room there is, and not cut off by the frame
 
 
 def test_ranks_dials_and_graphs_are_drawn(tmp_path):
     covariate, sensitivity = made("covariate", _score, seeds=2), made("sensitivity", _score, seeds=2)
-    seen, console = opened(page(covariate, [], {}), tmp_path)
+    seen, console = opened(page(covariate, {}), tmp_path)
     assert (seen["drawn"], console) == ({"figure-ranks": 1, "figure-learning": 14}, "")
-    seen, console = opened(page(sensitivity, [], {}), tmp_path)
+    seen, console = opened(page(sensitivity, {}), tmp_path)
     assert (seen["drawn"], console) == ({"figure-curves": 6}, "")
 
 
 def test_masks_and_augmented_graphs_are_drawn(tmp_path):
     graph = {"ends": [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]], "node": [1.0, 0.5, 0.0], "edge": [0.5] * 6}
     masks = made("masks", _score, seeds=2)
-    seen, console = opened(page(masks, [], {"truth": [graph], "AIA": [graph]}), tmp_path)
+    seen, console = opened(page(masks, {"truth": [graph], "AIA": [graph]}), tmp_path)
     assert (seen["drawn"]["figure-masks"], console) == (2, "")
     diversity = made("diversity", _score, seeds=2)
     pictures = [{**graph, "epoch": epoch, "graph": 0} for epoch in (0, 1, 5, 10)]
     diversity.measured = {"AIA/motif-base": {0: Measured({"full": 0.5, "env": 0.6, "stable": 0.2}, pictures)}}
-    seen, console = opened(page(diversity, [], {}), tmp_path)
+    seen, console = opened(page(diversity, {}), tmp_path)
     assert (seen["drawn"], console) == ({"figure-bars": 3, "figure-augmented": 4}, "")
 
 
 def test_an_error_in_the_page_would_be_seen(tmp_path):
-    broken = page(made("ablation", _score, seeds=2), [], {}).replace("const keyOf", "missing(); const keyOf")
+    broken = page(made("ablation", _score, seeds=2), {}).replace("const keyOf", "missing(); const keyOf")
     _, console = opened(broken, tmp_path)
     assert "missing is not defined" in console

@@ -1,16 +1,19 @@
 import csv
 import io
+import re
 
 import pytest
 from markupsafe import escape
 
 from outland.report.figures import colours, stretched
 from outland.report.published import Published, in_paper, on_leaderboard
+from outland.report.study import report_name, write_report
 from outland.report.study_page import findings, page
 from outland.report.study_text import csv_text, latex, markdown, number, terminal_tables
 from outland.report.svg import Line, line_chart
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measured
+from outland.studies.results import Results
 from tests.studies.test_results import made
 
 
@@ -72,12 +75,13 @@ def test_text_tables_have_all_three_sources():
     assert r"AIA & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
     assert tex.count(r"\\") == 1 + 17 + 17 + 8  # the heading, ours, the paper's, the leaderboard's
     assert r"\begin{tabular}{llrrrrrrr}" in tex
-    (table,) = terminal_tables(results)
+    ((table, words),) = terminal_tables(results)
+    assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
     assert table.row_count == 17 + 17 + 8
 
 
 def test_csv_has_every_number():
-    rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", _scores), ["train.epochs=2"]))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", _scores, words=["train.epochs=2"])))))
     assert len(rows) == 4 * 7 * 3
     aia = next(row for row in rows if (row["row"], row["column"]) == ("AIA", "motif-base"))
     assert aia["quantity"] == "improvement"
@@ -88,9 +92,71 @@ def test_csv_has_every_number():
 
 
 def test_latex_escapes():
-    tex = latex(made("sensitivity", _scores, seeds=2))
+    tex = latex(made("sensitivity", _scores, seeds=2, words=["train.x=a_{b}~^\\$"]))
     assert r"$\lambda$\_s 0.1 & ours" in tex
     assert "test score, \\%" in tex
+    assert r"train.x=a\_\{b\}\textasciitilde{}\textasciicircum{}\textbackslash{}\$" in tex
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_latex_has_only_what_every_latex_takes(name):
+    tex = latex(made(name, _scores, seeds=2))
+    assert tex.isascii()
+    outside = "".join(re.sub(r"\\.", "", tex).split("$")[::2])  # what is not between dollars
+    assert not set(outside) & set("<>_^#~")
+    assert outside.count("{") == outside.count("}")
+    if find_study(name).reference:
+        assert "p $<$ 0.05" in tex
+
+
+def test_what_is_reduced_says_so_in_every_form(capsys, tmp_path):
+    study = find_study("ablation")
+    cells = study.cells(2, ["train.epochs=2"], ["AIA", "ERM"])
+    results = made("ablation", _scores, seeds=2, words=["train.epochs=2"])
+    results.cells = cells
+    setting = "Our numbers are not of the paper's setting (train.epochs=2, 2 seeds, not 10);"
+    part = "This is a part of the study: 8 of its 20 cells."
+    write_report(study, cells, tmp_path, ["train.epochs=2"])
+    for text in (markdown(results), latex(results), page(results, {}).replace("&#39;", "'"), capsys.readouterr().out):
+        assert setting in " ".join(text.split())
+        assert part in " ".join(text.split())
+    assert made("ablation", _scores).notices() == []
+    assert "paper's setting" not in markdown(made("ablation", _scores))
+
+
+def test_markdown_calls_italics_italics():
+    text = markdown(made("ablation", _scores))
+    assert "second in italics" in text
+    assert "underlined" not in text
+
+
+def test_only_the_whole_study_in_the_papers_setting_has_its_plain_name(tmp_path):
+    study = find_study("ablation")
+
+    def name(seeds=10, words=(), only=()):
+        return report_name(Results(study, study.cells(seeds, words, only), words))
+
+    assert name() == "ablation"
+    assert name(only=["*"]) == "ablation"
+    assert name(3) == "ablation-3-seeds"
+    others = [
+        name(only=["AIA"]),
+        name(only=["ERM"]),
+        name(10, ["train.epochs=2"]),
+        name(3, ["train.epochs=3"], ["AIA"]),
+    ]
+    assert [re.sub("[0-9a-f]{6}$", "#", one) for one in others] == [
+        "ablation-part-#",
+        "ablation-part-#",
+        "ablation-changed-#",
+        "ablation-3-seeds-part-changed-#",
+    ]
+    assert len(set(others)) == 4
+    assert name(10, ["train.epochs=2", "data.limit=9"]) == name(10, ["data.limit=9", "train.epochs=2"])
+    (tmp_path / "ablation.md").write_text("all of it")
+    part = write_report(study, study.cells(10, only=["AIA"]), tmp_path)
+    assert part.stem == others[0]
+    assert (tmp_path / "ablation.md").read_text() == "all of it"
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -102,7 +168,7 @@ def test_every_study_has_a_page_even_of_half_a_table(name):
     if results.study.measure is not None:
         values = {quantity.name: 0.3 for quantity in results.study.quantities}
         results.measured = {cell.name: {0: Measured(values, [])} for cell in results.cells}
-    text = page(results, [], {})
+    text = page(results, {})
     assert str(escape(results.study.title)) in text
     assert "<svg" in text
     for cell in results.cells:
@@ -112,9 +178,9 @@ def test_every_study_has_a_page_even_of_half_a_table(name):
 
 
 def test_a_page_escapes_what_it_is_given():
-    results = made("ablation", _scores, seeds=2)
+    results = made("ablation", _scores, seeds=2, words=["train.x=<b>&"])
     results.problems.append("<script>alert(1)</script>")
-    text = page(results, ["train.x=<b>&"], {})
+    text = page(results, {})
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
     assert "train.x=&lt;b&gt;&amp;" in text

@@ -8,11 +8,12 @@ import torch
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.nn import BackboneSettings
-from outland.shift import Estimate, ShiftSettings, WeightedGraphs, measure_shift
-from outland.shift.domains import domain_features
+from outland.shift import Estimate, ShiftSettings, WeightedGraphs, measure, measure_shift
+from outland.shift.domains import _trained, domain_features
 from outland.shift.measure import calibrated
 from outland.shift.pair import make_pair
 from outland.shift.trials import draw_trial
+from outland.shift.words import verdict
 from tests.shift.conftest import law
 
 
@@ -176,8 +177,93 @@ def test_identical_sets():
     found = measure_shift(graphs, graphs, settings=QUICK)
     assert found.covariate.mean < 0.05
     assert 0.3 < found.accuracy.mean < 0.65
+    assert found.sentence().startswith("The two sets are the same graphs: there is no shift between them")
     same = measure_shift(law(1) * 30, law(1) * 30, settings=dataclasses.replace(QUICK, trials=1))
     assert same.covariate.mean < 0.02
+
+
+def test_the_same_graphs_are_known_in_any_order_and_by_labels_and_weights_too():
+    graphs = law(30, seed=1)
+    assert make_pair(graphs, graphs[::-1]).identical()
+    assert not make_pair(graphs, law(30, seed=2)).identical()
+    assert not make_pair(graphs, graphs[:25]).identical()
+    other = [graph.clone() for graph in graphs]
+    other[4].y = (other[4].y + 1) % 3
+    assert not make_pair(graphs, other).identical()
+    assert make_pair(graphs, other, labels=False).identical()
+    packed = PackedGraphs.from_data_list(graphs)
+    fainter = WeightedGraphs(packed, node_weight=torch.full((len(packed.x),), 0.5))
+    assert not make_pair(fainter, packed).identical()
+
+
+def test_few_graphs_and_one_trial_are_said():
+    found = measure_shift(law(60, seed=1), law(60, seed=2), settings=TINY)
+    assert "with fewer than 100 graphs a side (60 here) all numbers are rough" in found.notes
+    assert "one trial shows no spread" in found.notes[-1]
+    assert "With 60 graphs a side and one trial" in found.sentence()
+    settings = dataclasses.replace(TINY, trials=2, most=120, steps=2, samples=100)
+    many = measure_shift(law(120, seed=1), law(120, seed=2), settings=settings)
+    assert not [note for note in many.notes if "rough" in note or "trial" in note]
+    assert "With" not in many.sentence()
+
+
+@pytest.mark.parametrize(
+    ("covariate", "accuracy", "few", "words"),
+    [
+        ((0.6, 0.01, 0.0), (0.9, 0.5, 0.05), "", "There is a large covariate shift: about 60%"),
+        ((0.6, 0.01, 0.0), (0.9, 0.5, 0.05), "with one trial", "With one trial that share is rough."),
+        (
+            (0.3, 0.1, 0.0),
+            (0.55, 0.5, 0.05),
+            "with 40 graphs a side",
+            "With 40 graphs a side there is not enough to tell",
+        ),
+        ((0.3, 0.1, 0.0), (0.55, 0.5, 0.05), "", "do not agree on whether there is a covariate shift: GCS is 0.30"),
+        ((0.01, 0.01, 0.0), (0.9, 0.5, 0.05), "with 40 graphs a side", "are new, as far as can be told with 40 graphs"),
+        ((0.01, 0.01, 0.0), (0.5, 0.5, 0.05), "with 40 graphs a side", "With 40 graphs a side a small one could not"),
+    ],
+)
+def test_the_verdict_says_no_more_than_both_measures_do(covariate, accuracy, few, words):
+    told = verdict(covariate, accuracy, None, few)
+    assert words in told
+    assert ("There is a" in told) == (covariate[0] == 0.6)
+
+
+def test_progress_is_shown_only_if_it_is_wanted(monkeypatch):
+    seen = []
+    monkeypatch.setattr(measure, "track", lambda work, words, total: (seen.append(total), work)[1])
+    settings = dataclasses.replace(TINY, steps=2, samples=100)
+    measure_shift(law(20, seed=1), law(20, seed=2), settings=settings, progress=False)
+    assert seen == []
+    measure_shift(law(20, seed=1), law(20, seed=2), settings=settings)
+    assert seen == [6]
+
+
+def test_the_threshold_comes_from_the_null_and_not_from_the_two_sets():
+    """Sets far apart are so at every ε: found on them it would be the smallest, and the null 0 there."""
+    found = measure_shift(law(80, seed=1), law(80, seed=2, offset=3.0), settings=QUICK)
+    assert 0.0095 < found.null.mean <= 0.01 + 1e-9
+    assert found.covariate.mean > 0.5
+    assert at(found, 1e-15) > 0.1
+
+
+def test_the_domain_classifier_is_the_mean_of_its_second_half(monkeypatch):
+    pair = make_pair(law(30, seed=1), law(30, seed=2, offset=1.0))
+    trial = draw_trial(pair, QUICK, 0)
+    settings = dataclasses.replace(QUICK, steps=7)
+    taken, step = [], torch.optim.SGD.step
+
+    def watched(self, *rest):
+        step(self, *rest)
+        taken.append([one.detach().clone() for one in self.param_groups[0]["params"]])
+
+    monkeypatch.setattr(torch.optim.SGD, "step", watched)
+    everyone = torch.arange(len(trial.side))
+    net = _trained(trial.sided(trial.side), pair.schema, 3, everyone, settings, 0, None)
+    assert len(taken) == 7
+    for mean, *values in zip(net.parameters(), *taken[3:], strict=True):
+        torch.testing.assert_close(mean, torch.stack(values).mean(0))
+    assert not all(torch.allclose(mean, last) for mean, last in zip(net.parameters(), taken[-1], strict=True))
 
 
 def test_a_constant_feature():

@@ -1,11 +1,12 @@
 import dataclasses
+import math
 
 import pytest
 import torch
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.shift import ShiftSettings
+from outland.shift import ShiftSettings, compare, measure
 from outland.shift.pair import make_pair
 from outland.shift.trials import aligned, class_weights, draw_trial
 from tests.shift.conftest import law
@@ -80,6 +81,37 @@ def test_reweighting_draws_all_and_follows_the_sides():
             own = [(side == place) & (trial.classes == name) for place in (0, 1)]
             shares = [weight[rows].sum().item() / (side == place).sum().item() for place, rows in enumerate(own)]
             assert shares[0] == pytest.approx(shares[1])
+
+
+def test_reweighted_classes_weigh_the_densities():
+    """Where a set's place is its class and only the shares of classes differ, weights make the densities meet."""
+    pair = make_pair(law(100, seed=1, classes=(0, 0, 0, 1)), law(100, seed=2, classes=(0, 1, 1, 1)))
+    apart = {}
+    for balance in ("reweight", "none"):
+        trial = draw_trial(pair, dataclasses.replace(SMALL, most=100, balance=balance), 0)
+        noise = torch.randn(200, 1, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+        features = 4.0 * trial.classes[:, None] + 0.5 * noise
+        apart[balance] = compare(*trial.vectors(features, trial.side), 4000).covariate(math.inf)
+    assert apart["none"] == pytest.approx(0.5, abs=0.05)  # 75 and 25 per cent, against 25 and 75
+    assert apart["reweight"] < 0.1
+
+
+def test_reweighted_classes_weigh_the_loss(monkeypatch):
+    """What the domain classifier is given are the weights of the sides that it learns."""
+    pair = make_pair(law(40, seed=1, classes=(0, 0, 0, 1)), law(40, seed=2, classes=(0, 1, 1, 1)))
+    given = []
+
+    def watched(graphs, schema, classes, held_out, settings, seed, weight):
+        given.append((graphs.graphs.environment, graphs.graphs.y, weight))
+        return torch.randn(len(graphs), 2), torch.ones(len(graphs), dtype=torch.bool)
+
+    monkeypatch.setattr(measure, "domain_features", watched)
+    settings = dataclasses.replace(SMALL, trials=1, folds=3, balance="reweight", samples=100)
+    list(measure._work(pair, settings, 0, "cpu"))
+    assert len(given) == 6
+    for side, classes, weight in given:
+        torch.testing.assert_close(weight, class_weights(side, classes))
+    assert given[0][2].unique().numel() > 1
 
 
 def test_turned_features_are_turned_back():

@@ -64,7 +64,7 @@ def test_the_page_of_masks_shows_the_truth_and_each_method(motif, cache, tmp_pat
     assert list(pictures) == ["truth", "CAL", "AIA"]
     text = write_report(study, cells, tmp_path, [], None, cache).read_text()
     assert text.count('class="chart graph"') == 9
-    assert {path.suffix for path in tmp_path.glob("masks.*")} == {".html", ".md", ".tex", ".csv"}
+    assert {path.suffix for path in tmp_path.glob("masks-1-seed-part-*")} == {".html", ".md", ".tex", ".csv"}
 
 
 def test_the_study_of_diversity_measures_entropies_and_shows_augmented_graphs(motif, cache, tmp_path):

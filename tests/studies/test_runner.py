@@ -18,7 +18,7 @@ from outland.graphs import Cache
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measured
 from outland.studies.commands import command_of
-from outland.studies.costs import calibrate, estimate
+from outland.studies.costs import calibrate, estimate, spoken
 from outland.studies.ledger import Ledger
 from outland.studies.runner import run_study
 from outland.training import RunRecord, RunSpec, run
@@ -71,7 +71,10 @@ def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_pa
     alone = run(RunSpec.from_json(record.spec), tmp_path / "alone", device="cpu", cache=cache)
     assert record.curves == alone.curves  # as if it had never been killed
 
-    page = (tmp_path / "studies" / "ablation.html").read_text()
+    (report,) = (tmp_path / "studies").glob("*.html")
+    assert report.name.startswith("ablation-2-seeds-part-changed-")  # ablation.html is for the whole
+    assert f"page: {report}  (also .md, .tex, .csv; ablation.html is for the whole study" in out
+    page = report.read_text()
     assert "10 of 10 runs" in page
     assert 'id="figure-bars"' in page
     assert 'id="figure-learning"' in page
@@ -118,11 +121,73 @@ def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, mon
     assert "division by zero" in err
     status, out, err = outland(*words)
     assert status == 1
-    assert "failed: ERM/motif-base" in err
+    assert f"failed earlier and left alone: ERM/motif-base ({folder}): ZeroDivisionError" in err
     assert "--retry tries them again" in err
     status, out, _ = outland(*words, "--retry")
     assert status == 0
     assert "5 done; 1 carried out now" in out
+
+
+def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path, monkeypatch):
+    from outland.datasets import DataFolder
+
+    def refuse(self, file, path):
+        raise OutlandError(self._missing(file, path, "there is no network"))
+
+    monkeypatch.setattr(DataFolder, "_download", refuse)
+    monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "cache"))  # others may have prepared it
+    words = ["study", "ablation", "--seeds", "2", "--only", "*/molbbbp", *SETS, "--out", str(tmp_path)]
+    words += ["--data", str(tmp_path)]
+    status, _, err = outland(*words)
+    assert status == 2
+    told = next(line for line in err.splitlines() if line.startswith("failed: "))
+    assert told.startswith(
+        "failed: ERM/molbbbp-scaffold, w/o Adv/molbbbp-scaffold, w/o Sta/molbbbp-scaffold and 2 other"
+    )
+    assert "(10 runs, the first molbbbp-scaffold-covariate-erm-seed0-" in told
+    assert f"put it at {tmp_path}/moleculenet/BBBP.csv" in told
+    (tmp_path / "moleculenet").mkdir()
+    (tmp_path / "moleculenet" / "BBBP.csv").write_text("not the published one")
+    assert "failed earlier and left alone" in outland(*words)[2]
+    err = outland(*words, "--retry")[2]
+    assert "is not the published file" in err
+    assert "is missing" not in err
+
+
+def test_a_report_of_settings_that_were_not_run_names_those_that_were(motif, outland, cache, tmp_path):
+    study, cells = _cells("ERM/motif-base", "RDIA/motif-base")
+    run_study(study, cells, tmp_path, device="cpu", cache=cache)
+    there = f"{tmp_path / 'runs'} has finished runs of this study in other settings: "
+    there += "--set backbone.width=8 --set train.epochs=2 --set data.limit=48 (2 runs)"
+    words = ["study", "ablation", "--report", "--out", str(tmp_path)]
+    status, _, err = outland(*words)
+    assert status == 2
+    assert f"no run of the study ablation with these settings is done: there is nothing to report. {there}" in err
+    status, out, _ = outland(*words, *SETS)
+    assert status == 0
+    assert "other settings" not in out  # of these, ERM and RDIA are there
+    words += ["--set", "backbone.width=8", "--set", "data.limit=48"]
+    run_study(study, study.cells(1, ["train.epochs=1", *TINY[1:]], ["AIA/motif-base"]), tmp_path, cache=cache)
+    assert f"note: {there}" in outland(*words, "--epochs", "1")[1]
+    assert "in other settings" not in outland("study", "tu", "--report", "--out", str(tmp_path))[2]
+
+
+def test_a_row_without_training_does_not_share_the_failures_of_training(motif, cache, tmp_path):
+    study = replace(find_study("shift"), measure=lambda *rest: Measured({"aug_train": 0.1, "aug_test": 0.2}))
+    original, flag = study.cells(1, TINY, ["Original/motif-base", "FLAG/motif-base"])
+    ledger, other = Ledger(study, tmp_path), Ledger(find_study("covariate"), tmp_path)
+    for cell in (original, flag):
+        other.fail(cell.specs[0], OutlandError("no memory"))
+    assert [ledger.state(cell, cell.specs[0]) for cell in (original, flag)] == ["waiting", "failed"]
+    assert run_study(study, [original], tmp_path, retry=True, device="cpu", cache=cache).states == {"done": 1}
+    assert (ledger.folder(original.specs[0]).path / "failure.json").exists()  # that is not ours to forget
+    record = ledger.folder(original.specs[0]).record_path
+    record.write_text("damaged")
+    assert run_study(study, [original], tmp_path, device="cpu", cache=cache).states == {"done": 1}
+    assert record.read_text() == "damaged"  # nor to put aside
+    ledger.fail(original.specs[0], OutlandError("no edges"), measuring=True)
+    ledger._measured(original.specs[0]).write_text('{"values": {"aug_train": "near"}}')
+    assert run_study(study, [original], tmp_path, device="cpu", cache=cache).states == {"failed": 1}
 
 
 def test_a_damaged_record_is_a_failure_and_can_be_made_again(motif, cache, tmp_path):
@@ -178,7 +243,7 @@ def test_dry_run_says_what_would_be_run(outland, name, tmp_path):
     assert status == 0, err
     study = find_study(name)
     cells = len(study.rows) * len(study.columns)
-    assert f"{cells} cells, {10 * cells} runs: {10 * cells} waiting" in out
+    assert f"{cells} cells, {10 * cells:,} runs: {10 * cells:,} waiting" in out
     assert all(row.label in out for row in study.rows)
     assert out.count("0/10") == cells
     assert not (tmp_path / "studies").exists()
@@ -193,6 +258,24 @@ def test_the_list_says_runs_and_hours(outland):
     hours = {name: float(row[1].replace(",", "")) for name, row in rows.items()}
     assert hours["covariate"] > hours["tu"] > 0
     assert hours["all"] < sum(value for name, value in hours.items() if name != "all")
+    trained: set[str] = set()
+    alone = 0
+    for name in STUDIES:
+        for cell in find_study(name).cells():
+            trained |= {spec.slug for spec in cell.specs} if cell.row.trained else set()
+            alone += 0 if cell.row.trained else len(cell.specs)
+    assert int(rows["all"][0]) == len(trained) + alone == 3090
+    twenty = outland("study", "list", "--seeds", "20")[1]
+    rows = {line.split("│")[1].strip(): line.split("│")[2:4] for line in twenty.splitlines() if "│" in line}
+    assert (int(rows["covariate"][0]), int(rows["tu"][0])) == (2380, 360)
+
+
+def test_small_numbers_are_said_as_people_say_them(outland):
+    out = outland("study", "ablation", "--seeds", "1", "--only", "ERM/motif-base", *SETS, "--dry-run")[1]
+    assert "1 cell, 1 run: 1 waiting; about a second to train on this machine" in out
+    assert [spoken(seconds) for seconds in (0.0, 1.6, 59, 90, 3 * 3600, 3 * 86400)] == [
+        *("a second", "2 s", "59 s", "1.5 min", "3.0 h", "3.0 d")
+    ]
 
 
 def test_estimates_grow_with_the_work():

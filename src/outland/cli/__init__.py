@@ -22,6 +22,7 @@ from outland.cli.options import (
     TaskKind,
     Time,
     chosen_recipe,
+    setting_hint,
     table_settings,
     table_shift,
 )
@@ -201,7 +202,7 @@ def _valid_words(problem: Any) -> str:
     command: Any = getattr(getattr(problem, "ctx", None), "command", None)
     if hasattr(problem, "option_name"):
         options = [name for p in command.params for name in p.opts if name[0] == "-"]
-        return f". Valid options: {', '.join([*options, '--help'])}"
+        return f".{setting_hint(problem.option_name, command.name)} Valid options: {', '.join([*options, '--help'])}"
     if hasattr(command, "commands"):
         return f" Valid commands: {', '.join(command.commands)}"
     return ""

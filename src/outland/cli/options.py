@@ -7,6 +7,14 @@ import typer
 
 from outland.errors import OutlandError
 
+
+def _folder(path: Path | None) -> Path | None:
+    """The folder of raw files, if it is there; one that is mistyped would be made, and all files fetched into it."""
+    if path is not None and not path.is_dir():
+        raise OutlandError(f"--data {path}: there is no such folder; make it first if files are to be fetched into it")
+    return path
+
+
 Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`, or the file of your own table.")
@@ -15,7 +23,9 @@ Shift = Annotated[str | None, typer.Option(help="What shifts: base, size, scaffo
 Kind = Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none. [default: the first one]")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Folder of raw files. [default: $OUTLAND_DATA, else the cache]"),
+    typer.Option(
+        "--data", metavar="DIR", callback=_folder, help="Folder of raw files. [default: $OUTLAND_DATA, else the cache]"
+    ),
 ]
 Smiles = Annotated[str, typer.Option(help="Your table's column of SMILES.")]
 Target = Annotated[list[str] | None, typer.Option(help="Your table's column of labels; give it again for several.")]
@@ -51,8 +61,30 @@ def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
     if name is None:
         return None
     from outland.recipes import find_recipe
+    from outland.studies.checks import check_recipe
 
-    recipe = find_recipe(name)
+    recipe = check_recipe(find_recipe(name))
     if table is None and dataset not in recipe.datasets:
         raise OutlandError(f"the recipe {name} is for {', '.join(recipe.datasets)}, not for {dataset}")
     return recipe
+
+
+def setting_hint(option: str, command: str) -> str:
+    """How to write an option that is no option but the name of a setting; else nothing."""
+    if command not in ("train", "study"):
+        return ""
+    from dataclasses import fields
+
+    from outland.methods import METHODS, method_settings
+    from outland.nn import BackboneSettings
+    from outland.training import DataSettings, TrainSettings
+
+    name = option.lstrip("-").replace("-", "_")
+    groups: dict[str, list[Any]] = {"train": [TrainSettings], "data": [DataSettings], "backbone": [BackboneSettings]}
+    groups["method"] = [type(method_settings(method, {})) for method in METHODS]
+    found = [
+        f"--set {group}.{name}=VALUE"
+        for group, kinds in groups.items()
+        if any(name == field.name for kind in kinds for field in fields(kind))
+    ]
+    return f" Did you mean {' or '.join(found)}?" if found else ""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from outland.cli.options import Data, Smiles, Target, TaskKind
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 
 _SIDE = "DATASET/SHIFT:PART, as in motif/base:train, or the file of a table of molecules."
 First = Annotated[str, typer.Argument(metavar="A", help=_SIDE)]
@@ -116,7 +116,7 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
         rows.append(("correlation", result.correlation, result.correlation_null))
     rows.append(("told apart", result.accuracy, result.accuracy_null))
     for name, value, null in rows:
-        table.add_row(name, *(f"{one.mean:.3f} ± {one.spread:.3f}" for one in (value, null)))
+        table.add_row(name, *(_number(one) for one in (value, null)))
     screen = Console(soft_wrap=True)
     screen.print(table)
     screen.print(result.sentence())
@@ -125,12 +125,15 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
     how = "found on the null" if result.calibrated else "as given"
     fixed = next(row for row in result.by_epsilon if row["epsilon"] == 1e-12)
     epsilon = "∞" if result.epsilon == math.inf else f"{result.epsilon:.1e}"
-    number = result.settings.trials
-    trials = "1 trial" if number == 1 else f"{number} trials"
     compared, given = ("{:,} and {:,}".format(*result.graphs[name]) for name in ("compared", "given"))
     screen.print(
         f"ε = {epsilon}, {how}; at ε = 1e-12: {fixed['covariate']:.3f}, null {fixed['null']:.3f}. "
-        f"{trials} with {compared} graphs, of {given}; {result.seconds:.0f} s."
+        f"{counted(result.settings.trials, 'trial')} with {compared} graphs, of {given}; {result.seconds:.0f} s."
     )
     for note in plain["notes"]:
         screen.print(f"Note: {note}.")
+
+
+def _number(estimate: Any) -> str:
+    """Mean ± spread; a single trial has none."""
+    return f"{estimate.mean:.3f}" + (f" ± {estimate.spread:.3f}" if len(estimate.values) > 1 else "")

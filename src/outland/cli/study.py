@@ -6,11 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from outland.cli.options import Data
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 
 Only = Annotated[
     list[str] | None,
-    typer.Option(metavar="CELL", help="A ROW, a COLUMN or ROW/COLUMN, where * stands for anything; may be repeated."),
+    typer.Option(
+        metavar="CELL",
+        help="A ROW, a COLUMN or ROW/COLUMN, where * stands for anything; a dataset stands for its columns. "
+        "Given again, it adds to what is kept.",
+    ),
 ]
 
 
@@ -63,6 +67,7 @@ def _carry_out(
     from outland.datasets import DataFolder
     from outland.report.study import write_report
     from outland.studies.runner import outcome_of, run_study
+    from outland.studies.variants import other_settings
 
     files = DataFolder(data)
     try:
@@ -73,21 +78,35 @@ def _carry_out(
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command goes on from the last checkpoints.", err=True)
         raise typer.Exit(130) from None
+    others = other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
     if not outcome.states["done"]:
         _tell_failures(outcome)
-        raise OutlandError(f"no run of the study {chosen.name} is done: there is nothing to report")
+        asked = " with these settings" if others or words else ""
+        told = f". {others}" if others else ""
+        raise OutlandError(f"no run of the study {chosen.name}{asked} is done: there is nothing to report{told}")
     page = write_report(chosen, cells, out, words, files)
-    states = ", ".join(f"{count} {state}" for state, count in outcome.states.items())
+    states = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
     typer.echo(f"runs: {states}; {outcome.ran} carried out now")
-    typer.echo(f"page: {page}  (also .md, .tex, .csv)")
+    if others:
+        typer.echo(f"note: {others}")
+    kept = "" if page.stem == chosen.name else f"; {chosen.name}.html is for the whole study in the paper's setting"
+    typer.echo(f"page: {page}  (also .md, .tex, .csv{kept})")
     _tell_failures(outcome)
     if outcome.failures:
         raise typer.Exit(1)
 
 
 def _tell_failures(outcome: Any) -> None:
+    """A line for every error, with the runs that met it; whether that was now or before this command."""
+    met: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for cell, folder, error in outcome.failures:
-        typer.secho(f"failed: {cell}, {folder}: {error}", fg="red", err=True)
+        when = "failed" if folder in outcome.tried else "failed earlier and left alone"
+        met.setdefault((when, error), []).append((cell, folder))
+    for (when, error), runs in met.items():
+        cells = list(dict.fromkeys(cell for cell, _ in runs))
+        named = ", ".join(cells[:3]) + (f" and {counted(len(cells) - 3, 'other cell')}" if cells[3:] else "")
+        where = runs[0][1] if len(runs) == 1 else f"{counted(len(runs), 'run')}, the first {runs[0][1]}"
+        typer.secho(f"{when}: {named} ({where}): {error}", fg="red", err=True)
     if outcome.failures:
         typer.secho("The same command with --retry tries them again.", err=True)
 
@@ -102,39 +121,46 @@ def _list(seeds: int | None, device: str) -> None:
 
     speed = calibrate(find_device(device))
     table = Table(
-        caption="hours: estimated for this machine, one run after another, from a second of training steps; "
-        "runs that studies share are done once"
+        caption="hours: of training, estimated for this machine, one run after another, from a second of training "
+        "steps; runs that studies share are done once"
     )
     for column in ("study", "runs", "hours", "what it is"):
         table.add_column(column, justify="right" if column in ("runs", "hours") else "left")
     every: dict[str, float] = {}
     for name in STUDIES:
         chosen = find_study(name)
-        cells = chosen.cells(None if seeds is None else min(seeds, chosen.seeds))
-        costs = {spec.slug: estimate(spec, speed) for cell in cells if chosen.trains(cell) for spec in cell.specs}
-        runs = len({spec.slug for cell in cells for spec in cell.specs})
+        number = seeds if seeds is None or chosen.repeats == "seeds" else min(seeds, chosen.seeds)
+        costs = {  # what is measured without a trained model is the study's own
+            spec.slug if cell.row.trained else f"{name} {spec.slug}": estimate(spec, speed) * chosen.trains(cell)
+            for cell in chosen.cells(number)
+            for spec in cell.specs
+        }
         every |= costs
         shape = f"{len(chosen.rows)} × {len(chosen.columns)} cells"
-        table.add_row(name, str(runs), f"{sum(costs.values()) / 3600:,.0f}", f"{chosen.title} ({shape})")
+        table.add_row(name, str(len(costs)), _hours(costs), f"{chosen.title} ({shape})")
     table.add_section()
-    table.add_row("all", str(len(every)), f"{sum(every.values()) / 3600:,.0f}", "each run once")
+    table.add_row("all", str(len(every)), _hours(every), "each run once")
     Console().print(table)
 
 
-def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
-    from collections import Counter
+def _hours(costs: dict[str, float]) -> str:
+    hours = sum(costs.values()) / 3600
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 0.1 else "< 0.1"
 
+
+def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
     from rich.console import Console
 
     from outland.report.study_text import plan_table
     from outland.studies.costs import calibrate, estimate, spoken
     from outland.studies.ledger import Ledger
+    from outland.studies.runner import outcome_of
     from outland.training.runs import find_device
 
     ledger = Ledger(chosen, out)
     states = {cell.name: [ledger.state(cell, spec) for spec in cell.specs] for cell in cells}
     Console().print(plan_table(chosen, cells, states))
-    counts = Counter(state for found in states.values() for state in found)
+    outcome = outcome_of(chosen, cells, out)
     speed = calibrate(find_device(device))
     left = {
         spec.slug: estimate(spec, speed)
@@ -142,10 +168,7 @@ def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
         for spec, state in zip(cell.specs, states[cell.name], strict=True)
         if state in ("waiting", "begun") and chosen.trains(cell)
     }
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    hours = spoken(sum(left.values()))
-    typer.echo(f"{len(cells)} cells, {sum(counts.values())} runs: {told}; about {hours} to go on this machine")
-    for cell in cells:
-        for spec in cell.specs:
-            if (error := ledger.failure(spec)) is not None and ledger.state(cell, spec) == "failed":
-                typer.secho(f"failed: {cell.name}, {spec.slug}: {error}", fg="red", err=True)
+    told = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
+    togo = f"about {spoken(sum(left.values()))} to train on this machine" if left else "nothing to train"
+    typer.echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {told}; {togo}")
+    _tell_failures(outcome)

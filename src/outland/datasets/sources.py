@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from outland.errors import OutlandError
-from outland.files import checksum, writable_folder
+from outland.files import aside, checksum, writable_folder
 from outland.graphs import Cache
 from outland.progress import track
 
@@ -85,10 +84,9 @@ class DataFolder:
 
     def _fetch(self, file: RawFile, path: Path) -> None:
         assert file.url is not None
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        scratch = Path(name)
+        scratch = aside(path)
         try:
-            with os.fdopen(descriptor, "wb") as target, urllib.request.urlopen(file.url, timeout=30) as stream:
+            with scratch.open("xb") as target, urllib.request.urlopen(file.url, timeout=30) as stream:
                 size = int(stream.headers.get("Content-Length") or 0)
                 _copy(stream, target, path.name, size)
             if size and scratch.stat().st_size != size:

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import random
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from outland.datasets.tables import Row, columns, need, read_rows
 from outland.errors import OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
+from outland.files import aside
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
 
@@ -127,13 +127,11 @@ def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) 
 def _written(out: Path) -> Iterator[IO[str]]:
     """A file that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}.", delete=False) as scratch:
-        place = Path(scratch.name)
+    place = aside(out)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
-        with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "wt", **text)) as stream:
+        with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "xt", **text)) as stream:
             yield stream
-        place.chmod(0o644)
         place.replace(out)
     except BaseException:
         place.unlink(missing_ok=True)

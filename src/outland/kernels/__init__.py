@@ -18,5 +18,6 @@ def installed() -> bool:
 
 
 def fits(tensor: Tensor) -> bool:
-    """Whether the kernels take this tensor: on a GPU, in single precision or less."""
-    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16, torch.float16) and installed()
+    """Whether the kernels take this tensor: on a GPU, in single precision or less, with entries that 32 bits count."""
+    plain = tensor.dtype in (torch.float32, torch.bfloat16, torch.float16) and tensor.numel() < 2**31
+    return tensor.is_cuda and plain and installed()

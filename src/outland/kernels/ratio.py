@@ -42,6 +42,8 @@ class _Penalties(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         nodes, edges, signs = ctx.saved_tensors
         graphs = len(slope)
+        if not graphs:  # there is nothing but padding
+            return slope.new_zeros(ctx.node), slope.new_zeros(ctx.edge), None, None, None, None, None
         for_node, for_edge = slope.new_empty(ctx.node), slope.new_empty(ctx.edge)
         _penalties_back[(graphs + 1,)](
             slope.contiguous(), nodes, edges, signs, for_node, for_edge, len(for_node), len(for_edge), graphs, 128

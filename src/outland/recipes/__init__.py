@@ -1,7 +1,7 @@
 """Hyper-parameters by dataset, each with where it comes from: one readable TOML file a dataset."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -90,7 +90,7 @@ class Recipe:
 
     def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every line: its place in the file, its value and source."""
-        yield from _rows(self.name, self.plain)
+        yield from _entries(self.plain, [])
 
     def _has(self, method: str) -> bool:
         """Whether any section speaks of this method or preset itself."""
@@ -151,33 +151,43 @@ def _folder() -> Any:
 
 
 def _read(name: str, text: str) -> Recipe:
-    """A recipe, every line of it checked for its form."""
+    """A recipe, every line of it checked for its form; all mistakes are told at once."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise OutlandError(f"the recipe {name} is not TOML: {problem}") from None
-    for word in ("datasets", "about"):
-        if word not in plain:
-            raise OutlandError(f"the recipe {name} must say its {word}, as in {word} = ...")
-    for place, row in _rows(name, plain):
+    mistakes = [f"it must say its {word}, as in {word} = ..." for word in ("datasets", "about") if word not in plain]
+    for place, row in _entries(plain, mistakes):
         if not isinstance(row, dict) or set(row) != {"value", "source"}:
-            raise OutlandError(f'the recipe {name}: {place} must be written {{ value = ..., source = "..." }}')
+            mistakes.append(f'{place} must be written {{ value = ..., source = "..." }}')
+    if mistakes:
+        raise recipe_error(name, mistakes)
     return Recipe(name, plain)
 
 
-def _rows(name: str, plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def recipe_error(name: str, mistakes: Sequence[str]) -> OutlandError:
+    """All that is wrong with a recipe, in one sentence, or a line each."""
+    if len(mistakes) == 1:
+        return OutlandError(f"the recipe {name}: {mistakes[0]}")
+    return OutlandError("\n- ".join([f"the recipe {name} has {len(mistakes)} mistakes:", *mistakes]))
+
+
+def _entries(plain: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str, Any]]:
+    """Every line and its place; what is not where lines can be is added to `mistakes`."""
     for section, groups in plain.items():
         if section in _TOP:
             continue
         if not isinstance(groups, dict):
-            raise OutlandError(f"the recipe {name}: '{section}' is not a section; write [common.train] and the like")
+            mistakes.append(f"'{section}' is not a section; write [common.train] and the like")
+            continue
         for group, rows in groups.items():
             if group not in _GROUPS:
-                raise unknown(f"group of settings in the recipe {name}", group, _GROUPS)
+                mistakes.append(str(unknown(f"group of settings in [{section}]", group, _GROUPS)))
+                continue
             named = rows.items() if group == "method" and isinstance(rows, dict) else [("", rows)]
             for method, own in named:
-                if not isinstance(own, dict):
-                    place = ".".join(filter(None, (section, group, method)))
-                    raise OutlandError(f"the recipe {name}: '{place}' is not a section; write [{place}]")
-                for key, row in own.items():
-                    yield ".".join(filter(None, (section, group, method, key))), row
+                place = ".".join(filter(None, (section, group, method)))
+                if isinstance(own, dict):
+                    yield from ((f"{place}.{key}", row) for key, row in own.items())
+                else:
+                    mistakes.append(f"'{place}' is not a section; write [{place}]")

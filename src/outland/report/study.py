@@ -7,17 +7,19 @@ import torch
 from rich.console import Console
 
 from outland.datasets import DataFolder
-from outland.errors import OutlandError
-from outland.files import write_text
+from outland.errors import OutlandError, counted
+from outland.files import canonical_json, digest, write_text
 from outland.graphs import Cache
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
+from outland.settings import parse_assignments
 from outland.studies import Cell, Study
 from outland.studies.ledger import Ledger
 from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, truth_pictures
 from outland.studies.results import Results
 from outland.training import load_model
 from outland.training.runs import load_splits
+from outland.training.spec import GROUPS
 
 
 def write_report(
@@ -28,29 +30,48 @@ def write_report(
     data: DataFolder | None = None,
     cache: Cache | None = None,
 ) -> Path:
-    """Print the tables, write `NAME.md`, `.tex`, `.csv` and `.html` into `out`, and return the page.
+    """Print the tables, write them into `out` as `.md`, `.tex`, `.csv` and `.html`, and return the page.
+
+    The files are called after the study; those of a part of it, or of other settings than the paper's, have a longer
+    name (see `report_name`).
 
     Args:
         study, cells, out: as they were run.
         words: the changes they ran with.
         data, cache: where pictures of graphs may find them.
     """
-    results = Results.read(study, cells, out)
+    results = Results.read(study, cells, out, words)
     screen = Console()
-    for table in terminal_tables(results):
+    for line in results.notices():
+        screen.print(line, style="yellow", highlight=False, markup=False)
+    for table, caption in terminal_tables(results):
         screen.print(table)
+        screen.print(caption, style="dim", highlight=False, markup=False)
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:
         try:
             pictures = stable_parts(results, out, data, cache)
         except OutlandError as problem:
             results.problems.append(f"the captured stable parts could not be drawn: {problem}")
-    target = out / f"{study.name}.html"
-    write_text(out / f"{study.name}.md", markdown(results))
-    write_text(out / f"{study.name}.tex", latex(results))
-    write_text(out / f"{study.name}.csv", csv_text(results, words))
-    write_text(target, page(results, words, pictures))
+    name = report_name(results)
+    write_text(out / f"{name}.md", markdown(results))
+    write_text(out / f"{name}.tex", latex(results))
+    write_text(out / f"{name}.csv", csv_text(results))
+    target = out / f"{name}.html"
+    write_text(target, page(results, pictures))
     return target
+
+
+def report_name(results: Results) -> str:
+    """The study's name for the whole of it in the paper's setting; else a longer one, so that it overwrites no such."""
+    study, parts = results.study, [results.study.name]
+    if results.repeats != study.seeds:
+        parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
+    parts += [word for word, true in (("part", not results.whole), ("changed", bool(results.words))) if true]
+    if not results.whole or results.words:
+        which = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]
+        parts.append(digest(canonical_json(which))[:6])
+    return "-".join(parts)
 
 
 def stable_parts(results: Results, out: Path, data: DataFolder | None, cache: Cache | None) -> dict[str, list[Picture]]:

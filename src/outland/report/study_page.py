@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from outland.errors import counted
 from outland.recipes import recipe_for
 from outland.report.figures import figures
 from outland.report.published import Published, in_paper, on_leaderboard
@@ -21,7 +22,7 @@ from outland.studies.results import Comparison, Results
 _MANY = 8  # names in a sentence
 
 
-def page(results: Results, words: Sequence[str], pictures: Mapping[str, list[Picture]]) -> str:
+def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
     """The page, as text."""
     folder = files("outland.report")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -35,16 +36,16 @@ def page(results: Results, words: Sequence[str], pictures: Mapping[str, list[Pic
         study=study,
         style=style,
         script=script,
-        words=words,
+        notices=results.notices(),
         made=time.strftime("%Y-%m-%d"),
         done=done,
-        all=sum(len(cell.specs) for cell in results.cells),
+        all=counted(sum(len(cell.specs) for cell in results.cells), "run"),
         machine=_machine(results),
         findings=findings(results),
         tables=tables,
         columns=[column.label for column in results.columns],
         figures=[{**vars(one), "drawings": [Markup(drawing) for drawing in one.drawings]} for one in shown],
-        cells=[row for quantity in study.quantities for row in _cells(results, quantity, words)],
+        cells=[row for quantity in study.quantities for row in _cells(results, quantity)],
         good=any(entry["good"] for table in tables for row in table["rows"] for entry in row["entries"]),
         several=len(study.quantities) > 1,
         recipes=_recipes(results),
@@ -102,17 +103,13 @@ def _maybe(value: Published | None, quantity: Quantity) -> str:
     return "" if value is None else number(value, quantity.digits)
 
 
-def _cells(results: Results, quantity: Quantity, words: Sequence[str]) -> list[dict[str, Any]]:
+def _cells(results: Results, quantity: Quantity) -> list[dict[str, Any]]:
     """Every cell in full, for the long table."""
     compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-    return [
-        _cell(results, cell, quantity, compared[cell.column.label].get(cell.row.name), words) for cell in results.cells
-    ]
+    return [_cell(results, cell, quantity, compared[cell.column.label].get(cell.row.name)) for cell in results.cells]
 
 
-def _cell(
-    results: Results, cell: Cell, quantity: Quantity, one: Comparison | None, words: Sequence[str]
-) -> dict[str, Any]:
+def _cell(results: Results, cell: Cell, quantity: Quantity, one: Comparison | None) -> dict[str, Any]:
     row, column, digits = cell.row, cell.column, quantity.digits
     found = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
@@ -134,7 +131,7 @@ def _cell(
         "paper_mean": "" if paper is None else paper.mean,
         "good": number(good, digits),
         "good_mean": "" if good is None else good.mean,
-        "command": command_of(results.study, cell, words),
+        "command": command_of(results.study, cell, results.words),
     }
 
 

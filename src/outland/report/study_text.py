@@ -58,13 +58,13 @@ def sourced(results: Results, row: Row, column: Column, quantity: Quantity) -> d
     }
 
 
-def terminal_tables(results: Results) -> list[Table]:
-    """A table a quantity; best bold, second underlined, ▲ and ▼ where a difference to the reference is shown."""
-    return [_terminal(results, quantity) for quantity in results.study.quantities]
+def terminal_tables(results: Results) -> list[tuple[Table, str]]:
+    """A table a quantity, and what its marks mean: best bold, second underlined, ▲ ▼ where a difference is shown."""
+    return [(_terminal(results, quantity), _under(results, quantity)) for quantity in results.study.quantities]
 
 
 def _terminal(results: Results, quantity: Quantity) -> Table:
-    table = Table(title=f"{results.study.title} · {quantity.title}", caption=_under(results, quantity))
+    table = Table(title=f"{results.study.title} · {quantity.title}", title_justify="left")
     table.add_column("")
     table.add_column("")
     for column in results.columns:
@@ -101,11 +101,11 @@ def _lines(
     return lines
 
 
-def caption(results: Results, quantity: Quantity) -> str:
-    """What the marks mean."""
+def caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
+    """What the marks mean; `second` is how the second best is marked."""
     words = [f"mean ± standard deviation over {results.study.repeats}"]
     if quantity.sign:
-        words.append("best bold, second underlined")
+        words.append(f"best bold, second {second}")
     if results.study.reference and quantity.sign:
         words.append(
             f"▲ ▼ better or worse than {results.study.reference}: exact paired sign-flip test over "
@@ -120,13 +120,13 @@ def remarks(results: Results, quantity: Quantity) -> list[str]:
     return [*([weak] if weak else []), *(results.sampling() if quantity.name == "test" else [])]
 
 
-def _under(results: Results, quantity: Quantity) -> str:
-    return " ".join([caption(results, quantity), *remarks(results, quantity)])
+def _under(results: Results, quantity: Quantity, second: str = "underlined") -> str:
+    return " ".join([caption(results, quantity, second), *remarks(results, quantity)])
 
 
 def markdown(results: Results) -> str:
     """The tables as Markdown."""
-    parts = [f"# {results.study.title}", results.study.question]
+    parts = [f"# {results.study.title}", results.study.question, *(f"> **{line}**" for line in results.notices())]
     for quantity in results.study.quantities:
         marks = {column.label: results.marks(column, quantity) for column in results.columns}
         compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
@@ -140,7 +140,7 @@ def markdown(results: Results) -> str:
                         for column, word in zip(results.columns, words, strict=True)
                     ]
                 lines.append(_piped([row.name if source == "ours" else "", source, *words]))
-        parts += [f"## {quantity.title}", "\n".join(lines), _under(results, quantity)]
+        parts += [f"## {quantity.title}", "\n".join(lines), _under(results, quantity, "in italics")]
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
@@ -150,8 +150,10 @@ def _piped(words: Sequence[str]) -> str:
     return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
 
 
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "λ": r"$\lambda$", "γ": r"$\gamma$", "–": "--", "±": r"$\pm$"}
-_LATEX |= {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "≥": r"$\ge$"}
+_LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"}
+_LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "’": "'"}
+_LATEX |= {"<": "$<$", ">": "$>$", "≥": r"$\ge$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "▲": r"$\uparrow$", "▼": r"$\downarrow$"}
 
 
 def _tex(text: str) -> str:
@@ -160,7 +162,8 @@ def _tex(text: str) -> str:
 
 def latex(results: Results) -> str:
     """The tables as LaTeX, with booktabs."""
-    return "\n\n".join(_latex_table(results, quantity) for quantity in results.study.quantities) + "\n"
+    tables = [_latex_table(results, quantity) for quantity in results.study.quantities]
+    return "\n\n".join([r"% in the preamble: \usepackage{booktabs}", *tables]) + "\n"
 
 
 def _latex_table(results: Results, quantity: Quantity) -> str:
@@ -177,7 +180,7 @@ def _latex_table(results: Results, quantity: Quantity) -> str:
                     for column, text in zip(results.columns, texts, strict=True)
                 ]
             lines.append(" & ".join([_tex(row.name) if source == "ours" else "", source, *texts]) + r" \\")
-    title = f"{results.study.title}: {quantity.title}. {_under(results, quantity)}"
+    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), _under(results, quantity)])
     head = " & ".join(["", "", *(_tex(column.label) for column in results.columns)]) + r" \\"
     opening = [r"\begin{table}[t]", r"\centering", rf"\caption{{{_tex(title)}}}"]
     opening += [rf"\begin{{tabular}}{{ll{'r' * len(results.columns)}}}", r"\toprule", head, r"\midrule"]
@@ -193,7 +196,7 @@ FIELDS = (
 )
 
 
-def csv_text(results: Results, words: Sequence[str]) -> str:
+def csv_text(results: Results) -> str:
     """A line for every cell and quantity, with every number there is."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
@@ -202,18 +205,16 @@ def csv_text(results: Results, words: Sequence[str]) -> str:
         compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
         for cell in results.cells:
             one = compared[cell.column.label].get(cell.row.name)
-            writer.writerow(_csv_row(results, cell, quantity, one, words))
+            writer.writerow(_csv_row(results, cell, quantity, one))
     return stream.getvalue()
 
 
-def _csv_row(
-    results: Results, cell: Cell, quantity: Quantity, one: Comparison | None, words: Sequence[str]
-) -> dict[str, object]:
+def _csv_row(results: Results, cell: Cell, quantity: Quantity, one: Comparison | None) -> dict[str, object]:
     row, column = cell.row, cell.column
     found = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
     plain: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
-    plain |= {"quantity": quantity.name, "command": command_of(results.study, cell, words)}
+    plain |= {"quantity": quantity.name, "command": command_of(results.study, cell, results.words)}
     if found is not None:
         plain |= {"mean": found.mean, "std": found.std, "standard_error": found.error, "runs": found.count}
     if one is not None:

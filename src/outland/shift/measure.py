@@ -17,9 +17,10 @@ from outland.shift.integral import Comparison, compare
 from outland.shift.pair import Pair, make_pair
 from outland.shift.settings import ShiftSettings
 from outland.shift.trials import Trial, aligned, draw_trial
-from outland.shift.words import verdict
+from outland.shift.words import SAME, verdict
 
 _LIMIT, _TOP = 0.01, 1e-6  # what the null may be when ε is calibrated, and the largest ε
+_FEW = 100  # graphs a side, below which densities are so wide that little can be said
 _EPSILONS = (1e-15, 1e-12, 1e-9, 1e-6, math.inf)
 
 
@@ -51,6 +52,7 @@ class ShiftResult:
         by_epsilon: GCS and its null at other thresholds.
         graphs: how many there were, and how many a side were compared in each trial.
         notes: what a person should know.
+        identical: whether both sets are the same graphs.
         settings, seed, seconds: how it was measured, and how long that took.
     """
 
@@ -65,12 +67,15 @@ class ShiftResult:
     by_epsilon: tuple[dict[str, float], ...]
     graphs: dict[str, list[int]]
     notes: tuple[str, ...]
+    identical: bool
     settings: ShiftSettings
     seed: int
     seconds: float
 
     def sentence(self) -> str:
         """Which shift there is, in plain words."""
+        if self.identical:
+            return SAME
         covariate = (self.covariate.mean, self.null.mean, max(self.null.spread, self.covariate.spread))
         noise = 0.5 / math.sqrt(sum(self.graphs["compared"]))  # of a share of so many coins
         accuracy = (self.accuracy.mean, max(self.accuracy_null.mean, 0.5), max(self.accuracy_null.spread, noise))
@@ -78,7 +83,14 @@ class ShiftResult:
         if self.correlation is not None and self.correlation_null is not None and len(self.correlation.values) > 2:
             spread = max(self.correlation_null.spread, self.correlation.spread)  # of one or two trials it says nothing
             correlation = (self.correlation.mean, self.correlation_null.mean, spread)
-        return verdict(covariate, accuracy, correlation)
+        return verdict(covariate, accuracy, correlation, self._few())
+
+    def _few(self) -> str:
+        """Why little can be said of what was measured; empty where enough was."""
+        graphs = min(self.graphs["compared"])
+        parts = [f"{graphs} graphs a side"] if graphs < _FEW else []
+        parts += ["one trial"] if self.settings.trials == 1 else []
+        return f"with {' and '.join(parts)}" if parts else ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file; infinity is written as text."""
@@ -103,6 +115,7 @@ def measure_shift(
     settings: ShiftSettings | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    progress: bool = True,
 ) -> ShiftResult:
     """Measure how far apart two sets of graphs are (Algorithm 2 of AIA, with what its ancestor OoD-Bench adds).
 
@@ -118,11 +131,13 @@ def measure_shift(
         settings: how; the same for all pairs that are to be compared.
         seed: of everything random.
         device: where the domain classifiers are trained.
+        progress: show a bar on the terminal.
     """
     started, settings = time.perf_counter(), settings or ShiftSettings()
     pair = make_pair(first, second, schema, labels)
     total = 2 * settings.trials * settings.folds
-    found = [done for done in track(_work(pair, settings, seed, device), "Measuring", total) if done is not None]
+    work = _work(pair, settings, seed, device)
+    found = [done for done in (track(work, "Measuring", total) if progress else work) if done is not None]
     real, null = ([one for one in found if one.control is control] for control in (False, True))
     epsilon = settings.epsilon
     if epsilon is None:
@@ -141,7 +156,13 @@ def measure_shift(
             for one in _EPSILONS
         ),
         graphs={"given": torch.bincount(pair.side).tolist(), "compared": real[0].sizes},
-        notes=(*pair.notes, *_more_notes(pair, settings), *_calibration_note(settings, _covariate(null, epsilon).mean)),
+        notes=(
+            *pair.notes,
+            *_more_notes(pair, settings),
+            *_calibration_note(settings, _covariate(null, epsilon).mean),
+            *_caution(settings, min(real[0].sizes)),
+        ),
+        identical=pair.identical(),
         settings=settings,
         seed=seed,
         seconds=time.perf_counter() - started,
@@ -224,6 +245,16 @@ def _calibration_note(settings: ShiftSettings, null: float) -> list[str]:
     if settings.epsilon is not None or null <= _LIMIT:
         return []
     return [f"no ε brings the null down to {_LIMIT:g}: the sets are small, and GCS is to be read against {null:.2f}"]
+
+
+def _caution(settings: ShiftSettings, graphs: int) -> list[str]:
+    """What makes every number weak."""
+    notes = []
+    if graphs < _FEW:
+        notes.append(f"with fewer than {_FEW} graphs a side ({graphs} here) all numbers are rough")
+    if settings.trials == 1:
+        notes.append("one trial shows no spread, so nothing tells how far its numbers are chance: take more trials")
+    return notes
 
 
 def _more_notes(pair: Pair, settings: ShiftSettings) -> list[str]:

@@ -43,6 +43,14 @@ class Pair:
         """How many classes the domain classifier is told of; 0 without labels."""
         return int(self.classes.max()) + 1 if self.labelled else 0
 
+    def identical(self) -> bool:
+        """Whether both sides are the same graphs with the same classes, in whatever order; weighted ones never are."""
+        counts = torch.bincount(self.side)
+        if self.graphs.weighted or counts[0] != counts[1]:
+            return False
+        names = list(zip(self.graphs.fingerprints(), self.classes.tolist(), strict=True))
+        return sorted(names[: counts[0]]) == sorted(names[counts[0] :])
+
 
 def make_pair(first: Any, second: Any, schema: Schema | None = None, labels: bool = True) -> Pair:
     """Put two sets together.

@@ -63,7 +63,7 @@ def find_sides(
     notes = []
     loaded: dict[str, Splits] = {}
     sides = [
-        _molecules(name, columns.smiles, notes) if is_file else _part(name, loaded, data, cache, seed)
+        _molecules(name, columns.smiles, notes) if is_file else _part(name, loaded, data, cache, seed, notes)
         for name, is_file in zip((first, second), tables, strict=True)
     ]
     (one, schema), (other, also) = sides
@@ -72,7 +72,7 @@ def find_sides(
     same = not any(tables) and _dataset(first) == _dataset(second)
     if not same and not all(tables):
         notes.append("the labels of the two sets mean different things, or one has none: they are not used")
-    return Sides(one, other, schema, same, tuple(notes))
+    return Sides(one, other, schema, same, tuple(dict.fromkeys(notes)))
 
 
 def _molecules(file: str, smiles: str, notes: list[str]) -> tuple[PackedGraphs, Schema]:
@@ -89,9 +89,9 @@ def _dataset(name: str) -> str:
 
 
 def _part(
-    name: str, loaded: dict[str, Splits], data: DataFolder | None, cache: Cache | None, seed: int
+    name: str, loaded: dict[str, Splits], data: DataFolder | None, cache: Cache | None, seed: int, notes: list[str]
 ) -> tuple[PackedGraphs, Schema]:
-    """A part of a dataset; the dataset is loaded once for both sides."""
+    """A part of a dataset, loaded once for both sides; which shift it is, where that was left open, goes to `notes`."""
     where, colon, part = name.partition(":")
     words = where.split("/")
     if not (colon and part) or len(words) > 3:
@@ -101,6 +101,8 @@ def _part(
     kind = words[2] if len(words) > 2 else source.kinds[0]
     source.check(shift, kind)
     key = f"{words[0]}/{shift}/{kind}"
+    if where != key and (note := f"{where} is taken to be {key}") not in notes:
+        notes.append(note)
     if key not in loaded:
         loaded[key] = source.load(shift, kind, seed, cache, data)
     splits = loaded[key]

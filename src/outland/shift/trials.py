@@ -1,7 +1,6 @@
 """One trial: which graphs are compared, in which folds, and their held-out features in one coordinate system."""
 
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 import torch
 from torch import Tensor
@@ -116,7 +115,7 @@ def folds(graphs: WeightedGraphs, stratum: Tensor, number: int, random: torch.Ge
 
     Where copies are so many that a fold would hold little else, they count as different graphs.
     """
-    names = _fingerprints(graphs)
+    names = graphs.fingerprints()
     groups: dict[bytes, list[int]] = {}
     for place, name in enumerate(names):
         groups.setdefault(name, []).append(place)
@@ -129,19 +128,6 @@ def folds(graphs: WeightedGraphs, stratum: Tensor, number: int, random: torch.Ge
     for turn, place in enumerate(order):
         fold[rows[place]] = turn % number
     return fold
-
-
-def _fingerprints(graphs: WeightedGraphs) -> list[bytes]:
-    """A short hash of each graph's nodes and edges."""
-    packed = graphs.graphs.to("cpu")
-    nodes, edges = packed.node_counts.tolist(), packed.edge_counts.tolist()
-    parts = [packed.x.split(nodes), packed.edge_index.T.split(edges)]
-    if packed.edge_attr is not None:
-        parts.append(packed.edge_attr.split(edges))
-    return [
-        blake2b(b"|".join(part.numpy().tobytes() for part in graph), digest_size=12).digest()
-        for graph in zip(*parts, strict=True)
-    ]
 
 
 def aligned(features: list[Tensor], fold: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Graphs whose nodes and edges may count for less than one: what augmentations make of graphs."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -52,6 +53,18 @@ class WeightedGraphs:
         for weight, (counts, offsets) in zip((self.node_weight, self.edge_weight), sizes, strict=True):
             picked.append(None if weight is None else weight[rows_of(index.cpu(), counts, offsets).to(weight.device)])
         return WeightedGraphs(graphs.select(index), *picked)
+
+    def fingerprints(self) -> list[bytes]:
+        """A short hash of each graph's nodes and edges, as they stand; its weights do not count."""
+        packed = self.graphs.to("cpu")
+        nodes, edges = packed.node_counts.tolist(), packed.edge_counts.tolist()
+        parts = [packed.x.split(nodes), packed.edge_index.T.split(edges)]
+        if packed.edge_attr is not None:
+            parts.append(packed.edge_attr.split(edges))
+        return [
+            blake2b(b"|".join(part.numpy().tobytes() for part in graph), digest_size=12).digest()
+            for graph in zip(*parts, strict=True)
+        ]
 
     def mask(self, batch: GraphBatch) -> Mask | None:
         """The weights of a batch that was cut from this set; None where there are none."""

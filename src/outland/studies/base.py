@@ -1,11 +1,13 @@
 """What a study is: rows and columns, and the runs behind every cell of the table."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from outland.errors import OutlandError, unknown
+from outland.errors import OutlandError, counted, unknown
+from outland.methods import method_settings
 from outland.recipes import recipe_for
 from outland.settings import parse_assignments
 from outland.studies.quantities import TEST, Quantity
@@ -76,6 +78,15 @@ class Measured:
     values: dict[str, float]
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, dict) or not all(
+            isinstance(name, str) and isinstance(one, int | float) and not isinstance(one, bool)
+            for name, one in self.values.items()
+        ):
+            raise TypeError(f"values must be numbers by name, not {self.values!r:.60}")
+        if not isinstance(self.pictures, list) or not all(isinstance(one, dict) for one in self.pictures):
+            raise TypeError(f"pictures must be a list of them, not {self.pictures!r:.60}")
+
 
 Measure = Callable[..., Measured]
 
@@ -125,15 +136,17 @@ class Study:
         Args:
             seeds: how many runs a cell.
             words: changes of every run, written `group.name=value`; what a row is about is not changed.
-            only: names of cells, rows or columns, or patterns of them, to keep.
+            only: rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; what any of them names is
+                kept.
         """
         count = self.seeds if seeds is None else seeds
         if count < 1 or (self.repeats == "folds" and count > self.seeds):
             most = f" to {self.seeds}" if self.repeats == "folds" else " or more"
             raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {count}")
         given = parse_assignments(words, GROUPS)
-        pairs = [(row, column) for row in self.rows for column in self.columns]
-        return [self._cell(row, column, count, given) for row, column in self._kept(pairs, list(only))]
+        pairs = self._kept([(row, column) for row in self.rows for column in self.columns], list(only))
+        _check_settings(dict.fromkeys(given["method"]), list({row.name: row for row, _ in pairs}.values()))
+        return [self._cell(row, column, count, given) for row, column in pairs]
 
     def _cell(self, row: Row, column: Column, count: int, given: Changes) -> Cell:
         changes = {group: {**given.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
@@ -155,14 +168,32 @@ class Study:
             return pairs
         kept: set[int] = set()
         for pattern in only:
+            if not pattern.strip():
+                raise OutlandError("--only is empty: name a ROW, a COLUMN or ROW/COLUMN, or leave it out for all")
             hits = {
                 place
                 for place, (row, column) in enumerate(pairs)
-                for name in (f"{row.name}/{column.label}", row.name, row.group, column.label, column.dataset)
-                if fnmatchcase(name.lower(), pattern.lower())
+                if any(fnmatchcase(name.lower(), pattern.strip().lower()) for name in _names(row, column))
             }
             if not hits:
                 names = [row.name for row in self.rows] + [column.label for column in self.columns]
                 raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
             kept |= hits
         return [pair for place, pair in enumerate(pairs) if place in kept]
+
+
+def _names(row: Row, column: Column) -> list[str]:
+    """All that a cell may be called."""
+    rows, columns = [row.name, row.label, *filter(None, [row.group])], [column.label, column.dataset]
+    return [*rows, *columns, *(f"{one}/{other}" for one in rows for other in columns)]
+
+
+def _check_settings(names: Iterable[str], rows: Sequence[Row]) -> None:
+    """Refuse a setting that only some of the rows have, and say how to keep to those."""
+    for name in names:
+        have = [row.name for row in rows if name in asdict(method_settings(row.method, {}))]
+        lack = [row.name for row in rows if row.name not in have]
+        if have and lack:
+            named = f"{', '.join(lack[:3])}" + (f" and {counted(len(lack) - 3, 'other row')}" if lack[3:] else "")
+            keep = " ".join(f"--only {shlex.quote(one)}" for one in have)
+            raise OutlandError(f"method.{name} is not a setting of {named}: keep to rows that have it, as in {keep}")

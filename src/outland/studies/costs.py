@@ -104,11 +104,13 @@ def _random_graphs(shape: Shape, count: int) -> PackedGraphs:
 def spoken(seconds: float) -> str:
     """A time as people say it.
 
-    >>> spoken(75), spoken(7200), spoken(0.2)
-    ('1.2 min', '2.0 h', '0 s')
+    >>> spoken(75), spoken(7200), spoken(12), spoken(0.2)
+    ('1.2 min', '2.0 h', '12 s', 'a second')
     """
     if math.isnan(seconds):
         return "some time"
+    if seconds < 1.5:
+        return "a second"
     for size, name in ((86400 * 2, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / (86400 if name == 'd' else size):.1f} {name}"

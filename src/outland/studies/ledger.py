@@ -38,8 +38,10 @@ class Ledger:
         trained = not cell.row.trained or folder.record_path.exists()
         if trained and (self.study.measure is None or self._measured(spec).exists()):
             return "done"
-        if self.failure(spec) is not None:
+        if self.failure(cell, spec) is not None:
             return "failed"
+        if not cell.row.trained:  # what has become of the training is another study's
+            return "waiting"
         return "begun" if folder.record_path.exists() or folder.checkpoints.newest() else "waiting"
 
     def record(self, spec: RunSpec) -> RunRecord | None:
@@ -62,10 +64,12 @@ class Ledger:
         path = self._measured(spec)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(asdict(measured), allow_nan=False) + "\n")
+        if not (path.parent / "spec.json").exists():  # nothing was trained for it
+            write_text(path.parent / "spec.json", json.dumps(spec.to_json(), indent=1) + "\n")
 
-    def failure(self, spec: RunSpec) -> str | None:
+    def failure(self, cell: Cell, spec: RunSpec) -> str | None:
         """Why a run, or what this study measures on top of it, failed; None where it did not."""
-        for path in self._failures(spec):
+        for path in self._failures(cell, spec):
             try:
                 return str(json.loads(path.read_text())["error"])
             except (OSError, ValueError, KeyError, TypeError):
@@ -74,7 +78,7 @@ class Ledger:
 
     def fail(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:
         """Write down why a run or its measure failed, unless another process is at work on it; what was written."""
-        path = self._failures(spec)[1 if measuring else 0]
+        path = self._failure(spec, measuring)
         if self._held(path.parent):
             return None
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,16 +87,19 @@ class Ledger:
         write_text(path, json.dumps({"error": error, "when": when}) + "\n")
         return error
 
-    def forget_failure(self, spec: RunSpec) -> None:
+    def forget_failure(self, cell: Cell, spec: RunSpec) -> None:
         """Let a run be tried again."""
-        for path in self._failures(spec):
+        for path in self._failures(cell, spec):
             path.unlink(missing_ok=True)
 
-    def check(self, spec: RunSpec) -> bool:
+    def check(self, cell: Cell, spec: RunSpec) -> bool:
         """Whether what a finished run has left can be read; what cannot is put aside, and the run has failed."""
         whole = True
-        parts = ((self.record, self.folder(spec).record_path, False), (self.measured, self._measured(spec), True))
-        for read, path, measuring in parts:
+        record, measured = (
+            (self.record, self.folder(spec).record_path, False),
+            (self.measured, self._measured(spec), True),
+        )
+        for read, path, measuring in (record, measured) if cell.row.trained else (measured,):
             try:
                 read(spec)
             except OutlandError as problem:
@@ -101,10 +108,13 @@ class Ledger:
                 whole = False
         return whole
 
-    def _failures(self, spec: RunSpec) -> tuple[Path, Path]:
-        """Where failures of the run, which all studies share, and of this study's measure are written."""
-        folder = self.folder(spec).path
-        return folder / "failure.json", folder / f"failure-{self.study.name}.json"
+    def _failure(self, spec: RunSpec, measuring: bool) -> Path:
+        """Where a failure of the run, which all studies share, or of this study's measure is written."""
+        return self.folder(spec).path / (f"failure-{self.study.name}.json" if measuring else "failure.json")
+
+    def _failures(self, cell: Cell, spec: RunSpec) -> list[Path]:
+        """The failures that concern a cell: one for which nothing is trained has none of training."""
+        return [self._failure(spec, measuring) for measuring in (False, True) if measuring or cell.row.trained]
 
     def _measured(self, spec: RunSpec) -> Path:
         return self.folder(spec).path / f"measured-{self.study.name}.json"

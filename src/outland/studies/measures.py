@@ -44,7 +44,9 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
     schema = splits.schema if here.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
     schema = schema if here.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
     found = {
-        name: measure_shift(copies, other, schema=schema, settings=SETTINGS, seed=spec.seed, device=device)
+        name: measure_shift(
+            copies, other, schema=schema, settings=SETTINGS, seed=spec.seed, device=device, progress=False
+        )
         for name, other in (("aug_train", here), ("aug_test", there))
     }
     values = {name: result.covariate.mean for name, result in found.items()}

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 from outland.studies.base import Cell, Column, Measured, Row, Study
 from outland.studies.ledger import Ledger
 from outland.studies.quantities import Quantity
@@ -75,6 +75,7 @@ class Results:
 
     Args:
         study, cells: which.
+        words: the changes that they ran with, written `group.name=value`.
         records: by cell, and by place of the run in it.
         measured: the same, of what was measured on top.
         problems: what could not be read.
@@ -82,18 +83,20 @@ class Results:
 
     study: Study
     cells: Sequence[Cell]
+    words: Sequence[str] = ()
     records: dict[str, dict[int, RunRecord]] = field(default_factory=dict)
     measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, study: Study, cells: Sequence[Cell], out: Path) -> "Results":
+    def read(cls, study: Study, cells: Sequence[Cell], out: Path, words: Sequence[str] = ()) -> "Results":
         """All that is there."""
-        results, ledger = cls(study, cells), Ledger(study, out)
+        results, ledger = cls(study, cells, words), Ledger(study, out)
         for cell in cells:
             for place, spec in enumerate(cell.specs):
                 try:
-                    record, measured = ledger.record(spec), ledger.measured(spec)
+                    measured = ledger.measured(spec)
+                    record = ledger.record(spec) if cell.row.trained else None  # else it is another study's
                 except OutlandError as problem:
                     results.problems.append(str(problem))
                     continue
@@ -104,14 +107,38 @@ class Results:
         return results
 
     @property
+    def repeats(self) -> int:
+        """Seeds or folds a cell."""
+        return max((len(cell.specs) for cell in self.cells), default=0)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell of the study is asked for."""
+        return len(self.cells) == len(self.study.rows) * len(self.study.columns)
+
+    def notices(self) -> list[str]:
+        """What must be said beside every number: that it is not the paper's setting, or not the whole study."""
+        lines, changed = [], list(self.words)
+        if self.repeats != self.study.seeds:
+            changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
+        if changed:
+            told = ", ".join(changed)
+            lines.append(f"Our numbers are not of the paper's setting ({told}); the published ones beside them are.")
+        if not self.whole:
+            cells = len(self.study.rows) * len(self.study.columns)
+            lines.append(f"This is a part of the study: {len(self.cells)} of its {cells} cells.")
+        return lines
+
+    @property
     def rows(self) -> list[Row]:
         """The rows that any cell has, in order."""
         return list({cell.row.name: cell.row for cell in self.cells}.values())
 
     @property
     def columns(self) -> list[Column]:
-        """The columns that any cell has, in order."""
-        return list({cell.column.label: cell.column for cell in self.cells}.values())
+        """The columns that any cell has, in the study's order."""
+        found = {cell.column.label for cell in self.cells}
+        return [column for column in self.study.columns if column.label in found]
 
     def values(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
         """Numbers of a cell by place of the run, as they are shown."""

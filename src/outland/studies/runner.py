@@ -21,14 +21,19 @@ class Outcome:
     """What became of a study's runs.
 
     Args:
-        ran: how many were carried out this time.
+        tried: folders of the runs that were carried out this time, for better or worse.
         states: how many runs are in each state now.
         failures: name of the cell, the run's folder and its error.
     """
 
-    ran: int = 0
+    tried: set[str] = field(default_factory=set)
     states: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def ran(self) -> int:
+        """How many were carried out this time."""
+        return len(self.tried)
 
 
 def run_study(
@@ -60,7 +65,7 @@ def run_study(
     seen: set[str] = set()
     todo = {cell.name: _todo(cell, ledger, retry, seen) for cell in cells}
     watcher = StudyWatcher(sum(map(len, todo.values())), sum(estimate(s) for specs in todo.values() for s in specs))
-    ran = 0
+    tried: set[str] = set()
     try:
         for cell in cells:
             specs = todo[cell.name]
@@ -73,11 +78,11 @@ def run_study(
                     _told(ledger.fail(specs[place], problem), cell, watcher)
             if study.measure is not None:
                 _measure(study, ledger, cell, specs, watcher, (find_device(device), cache, data))
-            ran += len(specs)
+            tried |= {spec.slug for spec in specs}
     finally:
         watcher.close()
     told = outcome_of(study, cells, out)
-    told.ran = ran
+    told.tried = tried
     return told
 
 
@@ -89,7 +94,7 @@ def outcome_of(study: Study, cells: Sequence[Cell], out: Path) -> Outcome:
             state = ledger.state(cell, spec)
             outcome.states[state] += 1
             if state == "failed":
-                outcome.failures.append((cell.name, spec.slug, ledger.failure(spec) or "unknown"))
+                outcome.failures.append((cell.name, spec.slug, ledger.failure(cell, spec) or "unknown"))
     return outcome
 
 
@@ -102,13 +107,13 @@ def _todo(cell: Cell, ledger: Ledger, retry: bool, seen: set[str]) -> list[RunSp
         seen.add(spec.slug)
         state = ledger.state(cell, spec)
         if state == "done":
-            if ledger.check(spec):
+            if ledger.check(cell, spec):
                 continue
             state = "failed"
         if state == "failed":
             if not retry:
                 continue
-            ledger.forget_failure(spec)
+            ledger.forget_failure(cell, spec)
         found.append(spec)
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from outland.errors import counted
 from outland.progress import console
 from outland.studies.costs import estimate, spoken
 from outland.training import RunSpec
@@ -14,7 +15,7 @@ from outland.training.watch import Watcher
 
 _EVERY = 30.0  # seconds between two lines of a log
 _COLUMNS = (
-    TextColumn("{task.fields[runs]} of {task.fields[all]} runs", style="bold"),
+    TextColumn("{task.fields[runs]} of {task.fields[all]}", style="bold"),
     BarColumn(bar_width=30),
     TimeElapsedColumn(),
     TextColumn("left"),
@@ -35,7 +36,7 @@ class StudyWatcher(Watcher):
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
         self._started, self._next, self._name, self._epoch_cost = time.monotonic(), 0.0, "", 0.0
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
-        self._task = self._bar.add_task("", total=self._cost, runs=0, all=runs)
+        self._task = self._bar.add_task("", total=self._cost, runs=0, all=counted(runs, "run"))
         if runs:
             self._bar.start()
 
@@ -80,5 +81,6 @@ class StudyWatcher(Watcher):
     def _line(self, last: bool = False) -> None:
         if self._bar.disable and self._spent and (last or time.monotonic() >= self._next):
             self._next = time.monotonic() + _EVERY
-            words = f"{self._done} of {self._runs} runs, {spoken(self.left())} left ({self._name})"
+            left = f", {spoken(self.left())} left" if self._done < self._runs else ""
+            words = f"{self._done} of {counted(self._runs, 'run')}{left} ({self._name})"
             console().print(words, soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,22 @@
+import os
+
+import pytest
+import torch
+
+from outland.files import write_text
+from outland.snapshots import Snapshot, write_snapshot
+
+
+@pytest.mark.parametrize(("umask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, file, folder):
+    kept = os.umask(umask)
+    try:
+        write_text(tmp_path / "a.txt", "words")
+        for _ in range(2):  # new, and in the place of an old one
+            write_snapshot(tmp_path / "model", Snapshot({"x": torch.ones(2)}, {}))
+    finally:
+        os.umask(kept)
+    rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert rights.pop("model") == folder
+    assert set(rights) == {"a.txt", "state.json", "tensors.safetensors"}  # and nothing half-written is left
+    assert set(rights.values()) == {file}
