@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from outland.estimators.model import BATCH, FittedModel, one_thread
+from outland.estimators.model import BATCH, FittedModel
 from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
 from outland.nn import Mask
 from outland.nn.features import FeatureEncoder
+from outland.threads import one_thread
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation

@@ -13,12 +13,13 @@ from outland.errors import OutlandError
 from outland.estimators.calibration import Calibration, calibrate, prior_offset
 from outland.estimators.distance import Familiar
 from outland.estimators.inputs import BadInput, Kind
-from outland.estimators.model import FittedModel, one_thread, run_batches
+from outland.estimators.model import FittedModel, run_batches
 from outland.graphs import Splits, Task
 from outland.methods import MethodSettings, build_method, is_file, method_settings, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import recipe_for
 from outland.settings import change
+from outland.threads import one_thread
 from outland.training import Trainer, TrainSettings
 from outland.training.record import describe_environment
 from outland.training.watch import Watcher

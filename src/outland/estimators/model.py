@@ -1,7 +1,5 @@
 """A trained model that is ready for new graphs: predictions, probabilities, distances."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +13,7 @@ from outland.estimators.distance import Familiar
 from outland.estimators.inputs import Kind
 from outland.graphs import Batches, PackedGraphs, Schema, Task
 from outland.methods import Method
+from outland.threads import one_thread
 
 BATCH = 256  # graphs a batch; one size everywhere, so that the last bit of a number never depends on who asks
 
@@ -126,14 +125,3 @@ def run_batches(method: Method, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
         for hook in hooks:
             hook.remove()
     return torch.cat(outputs).clone(), torch.cat(embeddings).clone()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from a second thread, and lose much where cores are shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -18,6 +18,7 @@ from outland.shift.pair import Pair, make_pair
 from outland.shift.settings import ShiftSettings
 from outland.shift.trials import Trial, aligned, draw_trial
 from outland.shift.words import SAME, verdict
+from outland.threads import one_thread
 
 _LIMIT, _TOP = 0.01, 1e-6  # what the null may be when ε is calibrated, and the largest ε
 _FEW = 100  # graphs a side, below which densities are so wide that little can be said
@@ -137,7 +138,8 @@ def measure_shift(
     pair = make_pair(first, second, schema, labels)
     total = 2 * settings.trials * settings.folds
     work = _work(pair, settings, seed, device)
-    found = [done for done in (track(work, "Measuring", total) if progress else work) if done is not None]
+    with one_thread():
+        found = [done for done in (track(work, "Measuring", total) if progress else work) if done is not None]
     real, null = ([one for one in found if one.control is control] for control in (False, True))
     epsilon = settings.epsilon
     if epsilon is None:
