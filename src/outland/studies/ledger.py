@@ -42,6 +42,13 @@ class Ledger:
             return "failed"
         return "begun" if folder.record_path.exists() or folder.checkpoints.newest() else "waiting"
 
+    def share(self, cell: Cell, spec: RunSpec) -> float:
+        """How much of a run is over, from 0 to 1: failed or done it is all over, else its newest checkpoint tells."""
+        if self.state(cell, spec) in ("done", "failed"):
+            return 1.0
+        newest = self.folder(spec).checkpoints.newest()
+        return 0.99 * int(newest.name.partition("-")[2]) / spec.train.epochs if newest else 0.0
+
     def record(self, spec: RunSpec) -> RunRecord | None:
         """The record of a finished run; None where there is none."""
         path = self.folder(spec).record_path
