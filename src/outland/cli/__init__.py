@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
-from outland.cli import data, study
+from outland.cli import data, study, tune
 from outland.cli.options import (
     Data,
     DatasetName,
@@ -176,6 +176,7 @@ def list_(
 
 
 app.command()(study.study)
+app.command()(tune.tune)
 
 
 def main() -> None:

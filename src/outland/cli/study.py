@@ -40,6 +40,8 @@ def study(
     gpus: Gpus = None,
     send_back: SendBack = False,
     shard: Shard = None,
+    tuned: Annotated[bool, typer.Option("--tuned", help="Take the best settings that `outland tune` found.")] = False,
+    tuning: Annotated[Path, typer.Option(help="--tuned: folder of searches.")] = Path("tuning"),
 ) -> None:
     """Run a study: a table of the paper, or all that is missing of it, and write its report.
 
@@ -60,6 +62,10 @@ def study(
     ]
     cells = chosen.cells(seeds, words, only or [])
     who = chosen_engine(engine, workers, send_back, address=address, cpus=cpus, gpus=gpus)
+    if tuned:
+        from outland.studies.tuned import tuned as best_of
+
+        cells = best_of(cells, tuning)
     if shard is not None:
         from outland.studies.jobs import shard as part_of
 
