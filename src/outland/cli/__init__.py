@@ -21,6 +21,7 @@ from outland.cli.options import (
     Target,
     TaskKind,
     Time,
+    Track,
     chosen_recipe,
     table_settings,
     table_shift,
@@ -85,6 +86,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Throw away an earlier run of the same settings.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    track: Track = None,
     data: Data = None,
     smiles: Smiles = "smiles",
     target: Target = None,
@@ -99,8 +101,11 @@ def train(
     from outland.report.findings import tell
     from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
+    from outland.training.trackers import check_tracker, tracked
     from outland.training.watch import watcher
 
+    if track is not None:
+        check_tracker(track)
     if resume and force:
         raise OutlandError("--resume goes on with an earlier run and --force throws it away: choose one")
     table = table_settings(
@@ -120,9 +125,10 @@ def train(
         if seeds > 1:
             from outland.cli.several import train_several
 
-            train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files)
+            train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files, track=track)
             return
-        record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=watcher())
+        seen_by = tracked(watcher(), track, out)
+        record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=seen_by)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
         raise typer.Exit(130) from None

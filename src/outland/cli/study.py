@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from outland.cli.engines import Address, Cpus, Engine, Gpus, SendBack, Shard, Workers, chosen_engine
-from outland.cli.options import Data
+from outland.cli.options import Data, Track
 from outland.errors import OutlandError
 
 Only = Annotated[
@@ -40,6 +40,7 @@ def study(
     gpus: Gpus = None,
     send_back: SendBack = False,
     shard: Shard = None,
+    track: Track = None,
     tuned: Annotated[bool, typer.Option("--tuned", help="Take the best settings that `outland tune` found.")] = False,
     tuning: Annotated[Path, typer.Option(help="--tuned: folder of searches.")] = Path("tuning"),
 ) -> None:
@@ -73,7 +74,7 @@ def study(
     if dry_run:
         _plan(chosen, cells, out, device)
         return
-    how = {"retry": retry, "device": device, "engine": who}
+    how = {"retry": retry, "device": device, "engine": who, "track": track}
     _carry_out(chosen, cells, out, words, data, how, report=report, shard=shard)
 
 

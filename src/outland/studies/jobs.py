@@ -11,6 +11,7 @@ from outland.studies.base import Cell, Study
 from outland.studies.ledger import Ledger
 from outland.training import RunSpec, run_fleet
 from outland.training.runs import find_device
+from outland.training.trackers import TrackingWatcher
 from outland.training.watch import Watcher
 
 
@@ -21,6 +22,7 @@ class Site:
     Args:
         out: folder of studies.
         device, width, cache, data: as in `run_fleet`.
+        track: name of a tracker that the runs are shown to.
     """
 
     out: Path
@@ -28,6 +30,7 @@ class Site:
     width: int | None = None
     cache: Cache | None = None
     data: DataFolder | None = None
+    track: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Job:
     def carry_out(self, site: Site, watcher: Watcher | None = None) -> list[str]:
         """Train, then measure; what failed is written down beside its run, and told."""
         ledger, told = Ledger(self.study, site.out), []
+        if site.track is not None:
+            watcher = TrackingWatcher(site.track, ledger.runs, watcher)
         if self.specs and self.cell.row.trained:
             fleet = run_fleet(
                 self.specs,

@@ -15,6 +15,7 @@ from outland.studies.engines.local import LocalEngine
 from outland.studies.ledger import Ledger
 from outland.studies.watch import StudyWatcher
 from outland.training import RunSpec
+from outland.training.trackers import check_tracker
 
 
 @dataclass
@@ -43,6 +44,7 @@ def run_study(
     cache: Cache | None = None,
     data: DataFolder | None = None,
     engine: Engine | None = None,
+    track: str | None = None,
 ) -> Outcome:
     """Do the runs of these cells that are not done yet.
 
@@ -56,7 +58,10 @@ def run_study(
         retry: try failed runs again.
         device, width, cache, data: as in `run_fleet`.
         engine: who carries them out; by default this process.
+        track: name of a tracker that the runs are shown to.
     """
+    if track is not None:
+        check_tracker(track)
     ledger = Ledger(study, out)
     writable_folder(ledger.runs)
     seen: set[str] = set()
@@ -65,7 +70,7 @@ def run_study(
     todo = [spec for job in jobs for spec in job.specs]
     watcher = StudyWatcher(len(todo), sum(map(estimate, todo)))
     try:
-        (engine or LocalEngine()).carry_out(jobs, Site(out, device, width, cache, data), watcher)
+        (engine or LocalEngine()).carry_out(jobs, Site(out, device, width, cache, data, track), watcher)
     finally:
         watcher.close()
     told = outcome_of(study, cells, out)

@@ -81,7 +81,7 @@ class Run:
         watcher: Watcher | None = None,
     ) -> None:
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
-        self._resume, self._force, self._watcher = resume, force, watcher
+        self._resume, self._force, self._watcher = resume, force, (watcher or Watcher()).of(spec)
 
     def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
