@@ -20,6 +20,7 @@ from outland.progress import console
 from outland.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
 from outland.training.mask_quality import mask_quality
+from outland.training.parallel import togetherness
 from outland.training.record import RunRecord, describe_environment
 from outland.training.selection import selections
 from outland.training.spec import RunSpec
@@ -63,6 +64,7 @@ class Run:
     Args:
         spec, out, resume, force, watcher: as in `run`.
         device: where.
+        ready: what is still to be done to a fresh model.
 
     Attributes:
         record: what came out, once the steps are over.
@@ -79,7 +81,9 @@ class Run:
         resume: bool = False,
         force: bool = False,
         watcher: Watcher | None = None,
+        ready: Callable[[Method], None] | None = None,
     ) -> None:
+        self._ready = ready
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
         self._resume, self._force, self._watcher = resume, force, (watcher or Watcher()).of(spec)
 
@@ -92,6 +96,8 @@ class Run:
                 return
             splits = load()
             method = new_method(spec, splits, self.device)
+            if self._ready is not None:
+                self._ready(method)
             trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._watcher)
             done = trainer.resume() if self._resume else 0
             if done:
@@ -221,7 +227,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         chosen=chosen,
         masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
         parameters=trainer.method.parameter_counts(),
-        environment=describe_environment(device),
+        environment=describe_environment(device) | togetherness(trainer.method),
         timing={
             "seconds": sum(trainer.seconds),
             "epochs": trainer.seconds,
