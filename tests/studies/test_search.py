@@ -156,6 +156,15 @@ def test_without_optuna_a_search_says_what_to_install(tmp_path, monkeypatch):
         Search(RunSpec.make("motif", "erm", changes=SMALL), 3, tmp_path).go_on()
 
 
+def test_workers_share_a_search(motif, cache, tmp_path):
+    changes = {**SMALL, "train": {"epochs": 1}}
+    hunt = Search(RunSpec.make("motif", "erm", changes=changes), 3, tmp_path)
+    hunt.work(2, device="cpu", cache=cache)
+    report = json.loads((hunt.folder / "search.json").read_text())
+    assert sorted(row["params"]["lr"] for row in report["trials"]) == [0.001, 0.005, 0.01]
+    assert [row["state"] for row in report["trials"]] == ["complete"] * 3
+
+
 def test_tune_says_what_it_found(motif, cache, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OUTLAND_CACHE", str(cache.folder))
     words = ["tune", "motif", "--method", "erm", "--trials", "2", "--epochs", "1", "--limit", "48", "--device", "cpu"]

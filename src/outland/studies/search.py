@@ -24,7 +24,7 @@ from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
 from outland.training import RunRecord, RunSpec, run
-from outland.training.runs import RunFolder
+from outland.training.runs import RunFolder, find_device, load_splits
 from outland.training.watch import Watcher
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise
@@ -73,7 +73,11 @@ class Search:
         if workers == 1:
             self.go_on(**where)
             return
+        device = find_device(where.get("device", "auto"))
+        if device.type != "cpu":
+            raise OutlandError("--workers is for a CPU: on a GPU start the same command once for each device")
         _open(self)
+        load_splits(self.base, device, where.get("cache"), where.get("data"))  # so that the others find it prepared
         for _ in spread(partial(_join, self, where), range(workers), workers):
             pass
 
@@ -249,6 +253,7 @@ def _open(search: Search) -> Any:
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
         raise OutlandError("a search needs Optuna: pip install 'outland[tune]'") from None
+    writable_folder(search.folder)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.folder / "journal.log")))
     return optuna.create_study(
