@@ -6,13 +6,14 @@ READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
 WORKERS ?= 2
 
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check bench docs format clean
 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
+	@echo "make docs    the documentation as a site, in docs/_build"
 	@echo "make format  put the code in its standard form"
 
 $(READY): pyproject.toml
@@ -36,9 +37,13 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
 
+docs: $(READY)
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
+	@echo "open docs/_build/index.html"
+
 format: $(READY)
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix src tests benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -62,8 +62,10 @@ def test_edges_of_no_group_neither_count_nor_have_a_slope():
     source, target, incoming, outgoing = wired(6, 12)
     more = torch.full((5,), 5, device=DEVICE)  # five rows of padding, at the last node
     longer = [(pointers, edges, torch.cat([nodes, more])) for pointers, edges, nodes in (incoming, outgoing)]
-    x = torch.randn(6, 8, device=DEVICE)
-    weight, state = torch.rand(17, device=DEVICE).requires_grad_(), torch.randn(17, 8, device=DEVICE).requires_grad_()
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 8, generator=random).to(DEVICE)
+    weight = torch.rand(17, generator=random).to(DEVICE).requires_grad_()
+    state = torch.randn(17, 8, generator=random).to(DEVICE).requires_grad_()
     out = hear(x, weight, state, None, True, *longer)
     close(out, plain(x, weight[:12], state[:12], None, True, source, target))
     out.sum().backward()

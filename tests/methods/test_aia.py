@@ -165,6 +165,29 @@ def test_without_adversary_the_augmented_graph_is_the_graph(any_set):
     assert [phase.name for phase in method.phases()] == ["stable"]
 
 
+@pytest.mark.parametrize("layout", ["exact", "padded"])
+def test_running_statistics_can_be_those_of_the_stable_part(motif, layout):
+    batch = motif_batch(motif, layout=layout)
+    found = {}
+    for statistics in ("both", "stable"):
+        torch.manual_seed(0)
+        method = AIA(motif.schema, SMALL, AIA.released(statistics=statistics)).double().train()
+        method.augmenter.eval()
+        terms = method.stable_loss(batch, Progress())
+        found[statistics] = terms, {name: value.clone() for name, value in method.classifier.named_buffers()}
+    assert found["both"][0] == found["stable"][0]  # what is minimised is the same
+    torch.manual_seed(0)
+    method = AIA(motif.schema, SMALL, AIA.released()).double().train()
+    with torch.no_grad():
+        method.classifier(batch, method.generator(batch), method._states(batch))
+    expected = dict(method.classifier.named_buffers())
+    means = [name for name in expected if name.endswith("running_mean")]
+    assert means
+    for name in means:
+        assert torch.equal(found["stable"][1][name], expected[name])
+        assert not torch.equal(found["both"][1][name], expected[name])
+
+
 def test_front_must_leave_a_layer_to_mask(motif):
     with pytest.raises(OutlandError, match=r"front_layers \(4\) must be at least 0 and below"):
         AIA(motif.schema, SMALL, AIA.released(front_layers=4))

@@ -16,8 +16,8 @@ from outland.methods.dir import intervened_risks
 from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.risk import label_losses
-from outland.methods.parts.subgraphs import cut, embed_part, forgetful, pool_part, top_edges, touched
-from outland.nn import BackboneSettings, GraphNet, Mask
+from outland.methods.parts.subgraphs import cut, embed_part, pool_part, top_edges, touched
+from outland.nn import BackboneSettings, GraphNet, Mask, statistics_kept
 from outland.settings import describe
 from tests.cases import SMALL, MethodCase, doubled, statistics
 from tests.conftest import REAL, SETS, odd_graphs, undirected, whole
@@ -197,7 +197,7 @@ class TestEmbedPart:
         net = GraphNet(SMALL, REAL).double()
         part = Mask.full(batch, 1.0, torch.double)
         before = {name: value.clone() for name, value in net.named_buffers() if "running" in name}
-        with forgetful(net):
+        with statistics_kept(net):
             forgotten = embed_part(net, batch, part)
         assert all(torch.equal(value, net.get_buffer(name)) for name, value in before.items())
         assert torch.equal(forgotten, embed_part(net, batch, part))

@@ -41,3 +41,18 @@ def test_the_stream_decides_and_nothing_happens_at_inference():
     assert Dropout(0.0)(x) is x
     assert not Dropout(1.0)(x).any()
     assert Dropout(0.5)(x[:0]).shape == (0, 5)
+
+
+def test_no_two_layers_of_a_phase_get_the_same_seed(monkeypatch):
+    from outland.nn import Seeds
+
+    class OnAGpu(Seeds):
+        def renew(self):
+            self._drawn, self._taken = torch.randint(2**31, (1,), generator=self.random), 0
+
+    seeds = OnAGpu(torch.Generator().manual_seed(0))
+    first, second = seeds.take(), seeds.take()
+    assert first[0] is second[0]
+    assert first[1] != second[1]
+    seeds.renew()
+    assert seeds.take()[0].item() != first[0].item()

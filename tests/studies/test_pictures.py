@@ -1,8 +1,11 @@
+import pytest
 import torch
 
 from outland.report.study import stable_parts, write_report
+from outland.shift import ShiftSettings
 from outland.studies import find_study, measures
-from outland.studies.pictures import Album, augmented_over_training, mask_pictures, one_of_each_class, truth_pictures
+from outland.studies.ledger import Ledger
+from outland.studies.pictures import Album, mask_pictures, one_of_each_class, truth_pictures
 from outland.studies.results import Results
 from outland.studies.runner import run_study
 from outland.training import RunSpec, Trainer, prepare, run
@@ -33,7 +36,10 @@ def test_pictures_hold_the_masks_of_the_model(motif, cache):
 
 def test_augmented_graphs_are_pictured_from_first_epoch_to_last(motif, cache):
     spec = RunSpec.from_words("motif", "aia", TINY)
-    found = augmented_over_training(spec, torch.device("cpu"), cache, None, moments=3)
+    method, splits = prepare(spec, torch.device("cpu"), cache)
+    album = Album.over_training(method, splits, spec.train.epochs, moments=3)
+    Trainer(method, splits, spec.train, spec.seed, None, album).fit()
+    found = album.all_pictures()
     assert sorted({one["epoch"] for one in found}) == [0, 1, 3, 5]
     assert len(found) == 4 * 3
     first, last = ([one["edge"] for one in found if one["epoch"] == epoch] for epoch in (1, 5))
@@ -61,11 +67,27 @@ def test_the_page_of_masks_shows_the_truth_and_each_method(motif, cache, tmp_pat
     assert {path.suffix for path in tmp_path.glob("masks.*")} == {".html", ".md", ".tex", ".csv"}
 
 
-def test_the_page_of_diversity_shows_augmented_graphs(motif, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(measures, "mask_entropies", lambda *rest: {"full": 0.5, "env": 0.6, "stable": 0.2})
+def test_the_study_of_diversity_measures_entropies_and_shows_augmented_graphs(motif, cache, tmp_path):
     study = find_study("diversity")
-    cells = study.cells(1, TINY, ["AIA"])
-    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 1}
+    cells = study.cells(1, TINY, ["AIA", "DropEdge"])
+    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
+    found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
+    # Five draws of which each drops an edge with chance 0.2: the mean entropy of their frequencies is 0.549 bits.
+    assert found["DropEdge"]["full"] == pytest.approx(0.549, abs=0.05)
+    assert {"full", "env", "stable"} == set(found["AIA"])
+    assert all(0 <= value <= 1 for value in found["AIA"].values())
     text = write_report(study, cells, tmp_path, [], None, cache).read_text()
     assert text.count('class="chart graph"') == 3 * 6  # the truth and five moments
     assert "0.561 ± 0.223" in text  # the paper's
+
+
+def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(measures, "SETTINGS", ShiftSettings(trials=1, folds=3, steps=30, samples=500, epsilon=1e-12))
+    study = find_study("shift")
+    words = ["train.epochs=1", "data.limit=60", "backbone.width=8"]
+    cells = study.cells(1, words, ["Original/motif-size", "DropEdge/motif-size", "AIA/motif-size"])
+    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 3}
+    found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
+    # Sizes that never occur in training, after a glance at them, beside the null.
+    assert found["Original"]["aug_test"] > found["Original"]["aug_train"] + 0.1
+    assert all(set(values) == {"aug_train", "aug_test"} for values in found.values())

@@ -128,3 +128,17 @@ def test_a_claimed_folder_is_a_failure_of_that_run_alone(cache, tmp_path):
     assert list(fleet.records) == [1]
     assert isinstance(fleet.failures[0], OutlandError)
     assert "another process is working" in str(fleet.failures[0])
+
+
+def test_a_run_waits_until_there_is_memory_for_it(monkeypatch):
+    from outland.training import fleet
+
+    free = [100.0]
+    monkeypatch.setattr(fleet._Room, "_now", lambda self: free[0])
+    room = fleet._Room(torch.device("cpu"))
+    assert room.for_another(0)
+    free[0] = 70.0  # one run takes 30, so another may take 45
+    assert room.for_another(1)
+    free[0] = 40.0  # two take 60
+    assert not room.for_another(2)
+    assert room.for_another(0)

@@ -58,19 +58,19 @@ def own_splits(
     >>> splits.schema.node, splits.schema.task
     (Features(width=4, vocabulary=None), Task(kind='multiclass', outputs=2, metric='accuracy'))
     """
-    packed = PackedGraphs.from_data_list(_checked(graphs, environments is None))
+    packed = PackedGraphs.from_data_list(checked_graphs(graphs, environments is None))
     parts = _parts(packed.node_counts, split, fractions, seed)
-    task, y = _labels(packed.y, task)
+    task, y = describe_labels(packed.y, task)
     environment, number = _environments(packed, environments, parts["train"])
-    node, x = _features(packed.x, "node")
-    edge, edge_attr = (None, None) if packed.edge_attr is None else _features(packed.edge_attr, "edge")
+    node, x = describe_features(packed.x, "node")
+    edge, edge_attr = (None, None) if packed.edge_attr is None else describe_features(packed.edge_attr, "edge")
     packed = replace(packed, x=x, edge_attr=edge_attr, y=y, environment=environment)
     domain = split if isinstance(split, str) else "given"
     source = {"dataset": "own", "domain": domain, "kind": _KINDS.get(domain, "unknown"), "seed": seed}
     return Splits(packed, parts, Schema(node, task, edge, number), source).check()
 
 
-def _checked(graphs: Iterable["Data"], with_environment: bool) -> list["Data"]:
+def checked_graphs(graphs: Iterable["Data"], with_environment: bool) -> list["Data"]:
     """Copies that fit together, on the host, with a constant node feature where there is none."""
     from torch_geometric.data import Data
 
@@ -190,7 +190,7 @@ def _given(split: Mapping[str, Sequence[int] | Tensor], total: int) -> dict[str,
     return parts
 
 
-def _labels(y: Tensor, task: Task | None) -> tuple[Task, Tensor]:
+def describe_labels(y: Tensor, task: Task | None) -> tuple[Task, Tensor]:
     """The task, inferred if it is not given, and the labels in the form it asks for."""
     if task is None and y.dim() == 1:
         if int(y.max()) >= _MOST_CATEGORIES:
@@ -239,7 +239,7 @@ def _names_last(value: Any) -> tuple[bool, Any]:
     return named, str(value) if named else value
 
 
-def _features(values: Tensor, kind: str) -> tuple[Features, Tensor]:
+def describe_features(values: Tensor, kind: str) -> tuple[Features, Tensor]:
     """What the columns are, and the columns in the form that models read."""
     width = values.shape[1]
     if values.is_floating_point():

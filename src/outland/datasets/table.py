@@ -5,7 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import tee
+from itertools import chain, tee
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ import torch
 from outland.datasets.base import Dataset
 from outland.datasets.featuriser import ATOMS, BONDS, rdkit_version
 from outland.datasets.labels import survey
-from outland.datasets.smiles import Wanted, read_molecules
+from outland.datasets.smiles import Wanted, pack, read_molecules
 from outland.datasets.sources import DataFolder
 from outland.datasets.splitters import (
     Parts,
@@ -27,7 +27,7 @@ from outland.datasets.splitters import (
     size_environments,
 )
 from outland.datasets.table_rows import TableSettings, UsableRows
-from outland.datasets.tables import decimal_comma, read_rows
+from outland.datasets.tables import decimal_comma, need, read_rows
 from outland.errors import OutlandError
 from outland.files import write_text
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
@@ -88,10 +88,7 @@ class SmilesTable(Dataset):
         path = Path(self.settings.file)
         labels = survey(read_rows(path), self.settings.targets, self.settings.task, decimal_comma(path))
         usable = UsableRows(self.settings, labels)
-        wanted = Wanted(canonical=True, fingerprint=recipe["cluster"])
-        rows, again = tee(read_rows(path))
-        for chunk in read_molecules((row[self.settings.smiles] for row in rows), wanted, f"Reading {path.name}"):
-            usable.take(chunk, again)
+        _take(usable, Wanted(canonical=True, fingerprint=recipe["cluster"]))
         graphs = usable.graphs()
         about = {**recipe, **usable.findings(), "classes": list(labels.classes), "task": asdict(labels.task)}
         schema = Schema(ATOMS, labels.task, BONDS)
@@ -152,6 +149,56 @@ def _parts(graphs: PackedGraphs, domain: str, seed: int, settings: TableSettings
         case _:
             words = [source["split_words"][code] for code in graphs.extra["split"].tolist()]
             return by_words(words, settings.split or "")
+
+
+def _take(usable: UsableRows, wanted: Wanted) -> None:
+    """Read all rows of a table."""
+    path = Path(usable.settings.file)
+    rows, again = tee(read_rows(path))
+    for chunk in read_molecules((row[usable.settings.smiles] for row in rows), wanted, f"Reading {path.name}"):
+        usable.take(chunk, again)
+
+
+def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[PackedGraphs], Schema, list[str]]:
+    """The molecules of several tables with the same columns, whose labels are read as those of one table.
+
+    Returns:
+        Each table's graphs, what their numbers mean, and a note for each table that has rows that cannot be used.
+    """
+    tables = [replace(settings, file=file).opened() for file in files]
+    paths = [Path(file) for file in files]
+    rows = chain.from_iterable(read_rows(path) for path in paths)
+    labels = survey(rows, settings.targets, settings.task, all(decimal_comma(path) for path in paths))
+    found, notes = [], []
+    for table, path in zip(tables, paths, strict=True):
+        usable = UsableRows(table, labels)
+        _take(usable, Wanted(scaffold=True, canonical=True))
+        found.append(usable.graphs())
+        if usable.refused:
+            row, _, value, reason = usable.refused[0]
+            notes.append(
+                f"{path.name}: {len(usable.refused)} rows set aside; the first: row {row}, {reason} ({value!r})"
+            )
+    return found, Schema(ATOMS, labels.task, BONDS), notes
+
+
+def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
+    """The molecules of a table that has no labels, or whose labels are of no interest; and a note on other rows."""
+    path = Path(file)
+    need(path, [smiles])
+    sets, failures = [], []
+    for chunk in read_molecules(
+        (row[smiles] for row in read_rows(path)), Wanted(scaffold=False), f"Reading {path.name}"
+    ):
+        failures += chunk.failures
+        if chunk.molecules:
+            sets.append(pack(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
+    if not failures:
+        return PackedGraphs.concatenate(sets), []
+    first = f"row {failures[0][0] + 1}, {failures[0][1]}"
+    if not sets:
+        raise OutlandError(f"no row of {file} can be used; the first: {first}")
+    return PackedGraphs.concatenate(sets), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
 
 
 def write_quarantine(splits: Splits, path: Path) -> int:

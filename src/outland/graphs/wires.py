@@ -106,7 +106,7 @@ def pool(values: Tensor, owner: Tensor, members: Wires, graphs: int, mean: bool 
     if kernels.fits(values):
         from outland.kernels.sparse import pool as pooled  # needs Triton
 
-        total = pooled(values.reshape(len(values), -1), owner, members.pointers[: graphs + 1], mean)
+        total = pooled(_flat(values), owner, members.pointers[: graphs + 1], mean)
         return total.reshape(graphs, *values.shape[1:])
     assert not mean, "the plain twin of a mean divides by itself"
     return scatter(values, owner, members)[:graphs]
@@ -118,12 +118,17 @@ def gather(values: Tensor, groups: Tensor, wires: Wires) -> Tensor:
     return rows
 
 
+def _flat(values: Tensor) -> Tensor:
+    """Rows `[N, ...]` as `[N, d]`, also where there are none."""
+    return values[:, None] if values.dim() == 1 else values.flatten(1)
+
+
 def _sum_at(values: Tensor, wires: Wires) -> Tensor:
     if kernels.fits(values):
         from outland.kernels.sparse import gather_sum  # needs Triton
 
-        total = gather_sum(values.reshape(len(values), -1), wires.groups)
-        return total.reshape(-1, *values.shape[1:])
+        total = gather_sum(_flat(values), wires.groups)
+        return total.reshape(len(total), *values.shape[1:])
     edges = torch.arange(len(values), device=values.device) if wires.edges is None else wires.edges
     return _product(wires.pointers, edges, None, values, len(values))
 

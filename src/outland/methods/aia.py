@@ -1,6 +1,7 @@
 """Adversarial Invariant Augmentation: explore environments, shelter what is stable."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.random_masks import random_mask
 from outland.methods.parts.ratio import Indicator, ratio_penalty
-from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker
+from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, statistics_kept
 from outland.settings import check_ranges
 
 
@@ -38,6 +39,9 @@ class AIASettings(MethodSettings):
             the public code, which moves θ and θ₂, then θ₁ against what they have become.
         adversary: `learned`; `none`, whose mask keeps everything; `random`, which drops `drop` of it (RDIA).
         stable: learn the stable mask; without it everything is left to the adversary.
+        statistics: whose running statistics batch norm has, `both`, as in the public code: those of the stable part
+            alone and in its augmented environment, mixed; or `stable`: of the stable part alone, which is what is
+            predicted from.
         drop: share of nodes and edges that the random adversary drops.
     """
 
@@ -57,6 +61,7 @@ class AIASettings(MethodSettings):
     update: Literal["sequential", "simultaneous"] = "sequential"
     adversary: Literal["learned", "none", "random"] = "learned"
     stable: bool = True
+    statistics: Literal["both", "stable"] = "both"
     drop: float = 0.2
 
     def __post_init__(self) -> None:
@@ -138,9 +143,12 @@ class AIA(Method):
         stable = self.generator(batch)
         merged = stable.merge(adversarial)
         penalty = ratio_penalty(stable, batch, chosen.lambda_s, chosen.lambda_s, chosen.indicator)
+        alone = self.classifier(batch, stable, states, edges)
+        with statistics_kept(self.classifier) if chosen.statistics == "stable" else nullcontext():
+            elsewhere = self.classifier(batch, merged, states, edges)
         return {
-            "stable": self.risk(self.classifier(batch, stable, states, edges), batch),
-            "augmented": self.risk(self.classifier(batch, merged, states, edges), batch),
+            "stable": self.risk(alone, batch),
+            "augmented": self.risk(elsewhere, batch),
             "stable_ratio": chosen.stable_weight * penalty,
         }
 

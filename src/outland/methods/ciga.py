@@ -11,8 +11,8 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses, mean_over
-from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, forgetful, pool_part
-from outland.nn import BackboneSettings, Head
+from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
+from outland.nn import BackboneSettings, Head, statistics_kept
 from outland.settings import check_ranges
 
 Side = Literal["worse", "better"]
@@ -101,7 +101,7 @@ class CIGA(SubgraphMethod):
     def complement_losses(self, batch: GraphBatch, parts: Parts) -> Tensor:
         """The loss of each label, predicted from the complement `[B, T]`."""
         assert self.environment_head is not None
-        with forgetful(self.classifier):
+        with statistics_kept(self.classifier):
             h = self.embed(batch, parts.complement, parts)
         h = h.detach() if self.settings.hinge_reach == "head" else h
         losses, _ = label_losses(self.environment_head(h, batch), batch, self.schema.task)

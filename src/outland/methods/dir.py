@@ -13,8 +13,8 @@ from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
 from outland.methods.parts.schedules import power
-from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings, forgetful
-from outland.nn import BackboneSettings, Head
+from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings
+from outland.nn import BackboneSettings, Head, statistics_kept
 from outland.settings import check_ranges
 
 
@@ -77,7 +77,7 @@ class DIR(SubgraphMethod):
         chosen: DIRSettings = self.settings
         parts = self.parts(batch)
         logits = self.classifier.head(self.embed(batch, parts.rationale, parts), batch)
-        with torch.no_grad(), forgetful(self.classifier):
+        with torch.no_grad(), statistics_kept(self.classifier):
             environment = self.embed(batch, parts.complement, parts)
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)

@@ -1,6 +1,6 @@
 """FLAG: adversarial noise on node inputs, found and used in the same few passes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,15 +48,17 @@ class FLAG(ERM):
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss over the ascent."""
+        return {"risk": torch.stack([risk for risk, _ in self.ascent(batch)]).mean()}
+
+    def ascent(self, batch: GraphBatch) -> Iterator[tuple[Tensor, Tensor]]:
+        """The risk of each pass and the noise it was taken at `[N, d]`."""
         chosen: FLAGSettings = self.settings
         clean = self.classifier.encoder.embed(batch)
         noise = torch.rand(clean.shape, generator=self.random, device=clean.device, dtype=clean.dtype)
         delta: Tensor = ((2 * noise - 1) * chosen.size).requires_grad_()
-        risks = []
         for last in [False] * (chosen.ascents - 1) + [True]:
             risk = self.risk(self.classifier(batch, states=self.classifier.encoder.embed(batch) + delta), batch)
-            risks.append(risk)
+            yield risk, delta
             if not last:
                 (slope,) = torch.autograd.grad(risk, delta, retain_graph=True)
                 delta = (delta + chosen.size * slope.sign()).detach().requires_grad_()
-        return {"risk": torch.stack(risks).mean()}

@@ -5,7 +5,7 @@ from outland.nn.dropout import Dropout, Seeds
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialise
-from outland.nn.norm import BatchNorm
+from outland.nn.norm import BatchNorm, statistics_kept
 from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
 
@@ -22,4 +22,5 @@ __all__ = [
     "PairLinear",
     "Seeds",
     "initialise",
+    "statistics_kept",
 ]

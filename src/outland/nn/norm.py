@@ -1,5 +1,8 @@
 """Batch normalisation that never sees padding and does not mind a batch of one row."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +46,22 @@ class LinearBeforeNorm(nn.Linear):
 def linear_before(normed: bool, inputs: int, outputs: int) -> nn.Linear:
     """A linear layer that goes into batch norm, or into none."""
     return LinearBeforeNorm(inputs, outputs) if normed else nn.Linear(inputs, outputs)
+
+
+@contextmanager
+def statistics_kept(module: nn.Module) -> Iterator[None]:
+    """What passes through the module here leaves no trace in the running statistics of its batch norms.
+
+    While training they still normalise by the batch.
+    """
+    layers = [(layer, layer.momentum) for layer in module.modules() if isinstance(layer, BatchNorm)]
+    for layer, _ in layers:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in layers:
+            layer.momentum = momentum
 
 
 class BatchNorm(nn.BatchNorm1d):

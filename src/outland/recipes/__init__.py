@@ -174,7 +174,10 @@ def _rows(name: str, plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for group, rows in groups.items():
             if group not in _GROUPS:
                 raise unknown(f"group of settings in the recipe {name}", group, _GROUPS)
-            named = rows.items() if group == "method" else [("", rows)]
+            named = rows.items() if group == "method" and isinstance(rows, dict) else [("", rows)]
             for method, own in named:
+                if not isinstance(own, dict):
+                    place = ".".join(filter(None, (section, group, method)))
+                    raise OutlandError(f"the recipe {name}: '{place}' is not a section; write [{place}]")
                 for key, row in own.items():
                     yield ".".join(filter(None, (section, group, method, key))), row

@@ -1,5 +1,33 @@
 """How far data moves, and how much augmentation varies."""
 
+from outland.shift.augmented import augmented, originals, training_mask
 from outland.shift.diversity import bernoulli_entropy, factorised_entropy, joint_entropy
+from outland.shift.integral import Comparison, Vectors, compare, covariate_shift
+from outland.shift.measure import Estimate, ShiftResult, measure_shift
+from outland.shift.moments import Diversity, Moments, fresh_draws, train_moments
+from outland.shift.radius import radius_study
+from outland.shift.settings import ShiftSettings
+from outland.shift.weighted import WeightedGraphs
 
-__all__ = ["bernoulli_entropy", "factorised_entropy", "joint_entropy"]
+__all__ = [
+    "Comparison",
+    "Diversity",
+    "Estimate",
+    "Moments",
+    "ShiftResult",
+    "ShiftSettings",
+    "Vectors",
+    "WeightedGraphs",
+    "augmented",
+    "bernoulli_entropy",
+    "compare",
+    "covariate_shift",
+    "factorised_entropy",
+    "fresh_draws",
+    "joint_entropy",
+    "measure_shift",
+    "originals",
+    "radius_study",
+    "train_moments",
+    "training_mask",
+]

@@ -17,20 +17,33 @@ def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) ->
     Args:
         masks: `[T, J]`.
         bins: Q, into which [0, 1] is cut: 2 for masks of zeros and ones, 10 for soft ones.
-        corrected: add Miller and Madow's :math:`(Q-1)/2T`, which T moments miss on average; the result may pass 1.
+        corrected: add :math:`(Q-1)/2T` (Miller and Madow's, with all bins counted as filled), which T moments miss on
+            average where masks vary freely; the result may pass 1, and of a mask that never changes it is not 0.
     """
+    return factorised_entropies(masks, bins, corrected).mean()
+
+
+def factorised_entropies(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
+    """Entropy of each entry `[J]`, as `factorised_entropy` averages them."""
     place = _binned(masks, bins)
-    share = torch.stack([(place == one).double().mean(0) for one in range(bins)])
-    entropy = -torch.xlogy(share, share).sum(0)
+    entropy = masks.new_zeros(masks.shape[1], dtype=torch.double)
+    for one in range(bins):
+        share = (place == one).double().mean(0)
+        entropy -= torch.xlogy(share, share)
     if corrected:
         entropy = entropy + (bins - 1) / (2 * len(masks))
-    return (entropy / math.log(bins)).mean()
+    return entropy / math.log(bins)
 
 
 def bernoulli_entropy(masks: Tensor) -> Tensor:
     """Mean entropy of coins whose chances are the entries' means over time: 1 bit at one half, whatever the time."""
+    return bernoulli_entropies(masks).mean()
+
+
+def bernoulli_entropies(masks: Tensor) -> Tensor:
+    """Entropy of each entry `[J]`, as `bernoulli_entropy` averages them."""
     chance = masks.double().mean(0)
-    return (-(torch.xlogy(chance, chance) + torch.xlogy(1 - chance, 1 - chance)) / math.log(2)).mean()
+    return -(torch.xlogy(chance, chance) + torch.xlogy(1 - chance, 1 - chance)) / math.log(2)
 
 
 def joint_entropy(masks: Tensor, bins: int = 2) -> Tensor:
@@ -44,4 +57,4 @@ def joint_entropy(masks: Tensor, bins: int = 2) -> Tensor:
 
 
 def _binned(masks: Tensor, bins: int) -> Tensor:
-    return (masks.double() * bins).floor().clamp(0, bins - 1).long()
+    return (masks.double() * bins).floor().clamp(0, bins - 1).to(torch.int16)

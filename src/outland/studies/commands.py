@@ -15,7 +15,8 @@ def command_of(study: Study, cell: Cell, words: Sequence[str] = ()) -> str:
         words: the changes that the study ran with.
     """
     if study.measure is not None:
-        return shlex.join(["outland", "study", study.name, "--only", cell.name, *_sets(words)])
+        seeds = ["--seeds", str(len(cell.specs))]
+        return shlex.join(["outland", "study", study.name, "--only", cell.name, *seeds, *_sets(words)])
     spec, count = cell.specs[0], len(cell.specs)
     command = ["outland", "train", spec.dataset, "--method", cell.row.method, "--kind", spec.kind]
     recipe = recipe_for(spec.dataset)

@@ -97,16 +97,16 @@ class Ledger:
 
     def check(self, spec: RunSpec) -> bool:
         """Whether what a finished run has left can be read; what cannot is put aside, and the run has failed."""
-        try:
-            self.record(spec)
-            self.measured(spec)
-            return True
-        except OutlandError as problem:
-            for path in (self.folder(spec).record_path, self._measured(spec)):
-                if path.exists():
-                    path.replace(path.with_suffix(".damaged"))
-            self.fail(spec, problem)
-            return False
+        whole = True
+        parts = ((self.record, self.folder(spec).record_path, False), (self.measured, self._measured(spec), True))
+        for read, path, measuring in parts:
+            try:
+                read(spec)
+            except OutlandError as problem:
+                path.replace(path.with_suffix(".damaged"))
+                self.fail(spec, problem, measuring)
+                whole = False
+        return whole
 
     def _failures(self, spec: RunSpec) -> tuple[Path, Path]:
         """Where failures of the run, which all studies share, and of this study's measure are written."""

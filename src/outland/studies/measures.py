@@ -9,38 +9,67 @@ from pathlib import Path
 import torch
 
 from outland.datasets import DataFolder
-from outland.errors import OutlandError
-from outland.graphs import Cache
+from outland.graphs import Cache, Splits
+from outland.methods import Method
+from outland.shift import Moments, ShiftSettings, augmented, fresh_draws, measure_shift, originals
 from outland.studies.base import Measured
-from outland.studies.pictures import augmented_over_training
-from outland.training import RunSpec
+from outland.studies.pictures import Album
+from outland.training import RunSpec, Trainer, prepare
+from outland.training.runs import load_model
+
+# One ε and one trial a run for all cells: values are only comparable where they are measured alike. At 1e-12 two halves
+# of one set are next to 0 apart (see docs/shift.md).
+SETTINGS = ShiftSettings(trials=1, epsilon=1e-12)
 
 
 def measure_augmentation(
     spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
 ) -> Measured:
     """How far one augmented copy of the training graphs is from the training graphs and from the test graphs."""
-    return Measured(augmentation_shift(spec, folder, device, cache, data))
+    method, splits = prepare(spec, device, cache, data)
+    if (folder / "model").exists():
+        method = load_model(folder).to(device)
+    method.reseed(spec.seed, device)
+    method.prepare(splits.graphs, splits["train"], spec.seed)
+    return Measured(augmentation_shift(method, splits, spec, device))
+
+
+def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: torch.device) -> dict[str, float]:
+    """`aug_train` and `aug_test`: GCS from a method's augmented graphs to its training and its test graphs.
+
+    ERM augments nothing: its copies are the training graphs, and their distance to themselves is the estimate's null.
+    """
+    here, there = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
+    copies = here if spec.method == "erm" else augmented(method, splits.graphs, splits["train"], spec.seed)
+    schema = splits.schema if here.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
+    schema = schema if here.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
+    found = {
+        name: measure_shift(copies, other, schema=schema, settings=SETTINGS, seed=spec.seed, device=device)
+        for name, other in (("aug_train", here), ("aug_test", there))
+    }
+    values = {name: result.covariate.mean for name, result in found.items()}
+    return values if spec.method != "erm" else values | {"aug_train": found["aug_train"].null.mean}
 
 
 def measure_diversity(
     spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
 ) -> Measured:
-    """How diverse the masks of a training run are, and what they look like from the first epoch to the last."""
-    values = mask_entropies(spec, device, cache, data)
-    pictures = augmented_over_training(spec, device, cache, data) if spec.method == "aia" and not spec.seed else []
-    return Measured(values, pictures)
+    """How diverse the masks of a training run are, and what they look like from the first epoch to the last.
+
+    A mask that is drawn and not learned needs no training: it is drawn as often as there are epochs.
+    """
+    method, splits = prepare(spec, device, cache, data)
+    method.reseed(spec.seed, device)
+    if spec.method != "aia":
+        return Measured(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
+    album = Album.over_training(method, splits, spec.train.epochs)
+    moments = Moments(method, splits, seed=spec.seed, watcher=album)
+    Trainer(method, splits, spec.train, spec.seed, watcher=moments).fit()
+    return Measured(mask_entropies(moments), album.all_pictures() if not spec.seed else [])
 
 
-def augmentation_shift(
-    spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
-) -> dict[str, float]:
-    """`aug_train` and `aug_test`: GCS from the augmented graphs of a run to its training and its test graphs."""
-    raise OutlandError("the graph covariate shift cannot be measured yet")
-
-
-def mask_entropies(
-    spec: RunSpec, device: torch.device, cache: Cache | None, data: DataFolder | None
-) -> dict[str, float]:
-    """`full`, `env` and `stable`: entropies of the masks that a training run lays on 1,000 graphs, by part."""
-    raise OutlandError("the diversity of augmentations cannot be measured yet")
+def mask_entropies(moments: Moments) -> dict[str, float]:
+    """`full`, `env` and `stable`: mean entropy of edge masks over 1,000 graphs, by part."""
+    parts = moments.diversity("edge").parts
+    names = {"full": "full", "env": "environment", "stable": "stable"}
+    return {short: parts[name]["factorised"][0] for short, name in names.items() if name in parts}

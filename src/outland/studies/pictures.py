@@ -4,10 +4,8 @@ from typing import Any
 
 import torch
 
-from outland.datasets import DataFolder
-from outland.graphs import Batches, Cache, PackedGraphs, Splits
+from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
-from outland.training import RunSpec, Trainer, prepare
 from outland.training.watch import Watcher
 
 Picture = dict[str, Any]
@@ -68,17 +66,13 @@ class Album(Watcher):
             found = mask_pictures(self.method, self.splits, self.index, self.mask)
             self.pictures += [{**one, "epoch": row["epoch"] + 1, "graph": place} for place, one in enumerate(found)]
 
+    @classmethod
+    def over_training(cls, method: Method, splits: Splits, epochs: int, moments: int = 5) -> "Album":
+        """The augmented form of one training graph of every class, from the first epoch to the last."""
+        when = sorted({round((epochs - 1) * place / max(moments - 1, 1)) for place in range(moments)})
+        return cls(method, splits, one_of_each_class(splits, "train"), "merged", when)
 
-def augmented_over_training(
-    spec: RunSpec, device: torch.device, cache: Cache | None, data: DataFolder | None, moments: int = 5
-) -> list[Picture]:
-    """Train a run and picture the augmented form of one training graph of every class, from first epoch to last."""
-    method, splits = prepare(spec, device, cache, data)
-    index = one_of_each_class(splits, "train")
-    last = spec.train.epochs - 1
-    when = sorted({round(last * place / max(moments - 1, 1)) for place in range(moments)})
-    album = Album(method, splits, index, "merged", when)
-    Trainer(method, splits, spec.train, spec.seed, None, album).fit()
-    truth = splits.graphs.select(index).to("cpu")
-    original = [{**one, "epoch": 0, "graph": place} for place, one in enumerate(truth_pictures(truth))]
-    return original + album.pictures
+    def all_pictures(self) -> list[Picture]:
+        """The truth as epoch 0, and what was taken."""
+        truth = truth_pictures(self.splits.graphs.select(self.index).to("cpu"))
+        return [{**one, "epoch": 0, "graph": place} for place, one in enumerate(truth)] + self.pictures

@@ -1,5 +1,6 @@
 """Many runs side by side on one device: while one waits to be read, the others keep it busy."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ def run_fleet(
     """Carry out runs side by side in one process, each with its own queue, memory pool and random numbers.
 
     Each gives what it would give alone. A run that fails does not disturb the others; one for which there is no memory
-    waits until another has ended.
+    waits until there is.
 
     Args:
         specs: what to do.
@@ -66,9 +67,10 @@ def run_fleet(
         return run, run.steps(partial(shared.of, spec))
 
     fleet = _Crowd(len(specs), width or (10 if where.type == "cuda" else 1), launch)
+    room = _Room(where)
     try:
         while fleet.waiting or fleet.sailing:
-            fleet.fill()
+            fleet.fill(room.for_another)
             for place in list(fleet.sailing):
                 if fleet.advance(place):
                     _free(where)
@@ -93,9 +95,9 @@ class _Crowd:
         self.sailing: dict[int, Sailing] = {}
         self.result = Fleet()
 
-    def fill(self) -> None:
-        """Launch what there is room for."""
-        while self.waiting and len(self.sailing) < self.width:
+    def fill(self, room: Callable[[int], bool]) -> None:
+        """Launch another if there is room: one at a time, so that it shows what each takes."""
+        if self.waiting and len(self.sailing) < self.width and room(len(self.sailing)):
             place, again = self.waiting.popleft()
             self.sailing[place] = self._launch(place, again)
 
@@ -122,6 +124,26 @@ class _Crowd:
         self.width = len(self.sailing) - 1
         console().print(f"[yellow]The GPU's memory is full: from here on {self.width} runs at a time[/]")
         self.waiting.append((place, True))
+
+
+class _Room:
+    """Whether the device has memory for another run, by what those on their way take.
+
+    A run takes more as it meets new shapes and is scored for the first time, hence the half on top; what is misjudged
+    all the same is mended when memory runs out.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._free = self._now()
+
+    def _now(self) -> float:
+        return float(torch.cuda.mem_get_info(self._device)[0]) if self._device.type == "cuda" else math.inf
+
+    def for_another(self, sailing: int) -> bool:
+        """Whether one more would fit beside so many."""
+        free = self._now()
+        return not sailing or free == math.inf or free > 1.5 * (self._free - free) / sailing
 
 
 def _free(device: torch.device) -> None:

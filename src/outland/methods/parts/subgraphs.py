@@ -1,18 +1,16 @@
 """Cutting graphs in two by learned edge scores: the rationale that decides, and the complement."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
 from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.ranking import ranks
-from outland.nn import BackboneSettings, BatchNorm, GraphNet, Mask
+from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.settings import check_ranges
 
 Rounding = Literal["ceil", "floor"]
@@ -73,19 +71,6 @@ def embed_part(net: GraphNet, batch: GraphBatch, mask: Mask, states: Tensor | No
     """
     features = net.encoder(batch.replace(node_mask=mask.node > 0), mask.node, mask.edge, states)
     return pool_part(features, mask, batch, net.encoder.settings.pool)
-
-
-@contextmanager
-def forgetful(module: nn.Module) -> Iterator[None]:
-    """Batch norm uses the batch's statistics here but keeps none: inference never sees complements."""
-    norms = [(part, part.momentum) for part in module.modules() if isinstance(part, BatchNorm)]
-    for part, _ in norms:
-        part.momentum = 0.0
-    try:
-        yield
-    finally:
-        for part, momentum in norms:
-            part.momentum = momentum
 
 
 @dataclass(frozen=True)

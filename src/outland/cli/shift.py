@@ -1,0 +1,111 @@
+"""`outland shift`: how far apart two sets of graphs are, and which way."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland.cli.options import Data, Smiles, Target, TaskKind
+from outland.errors import OutlandError
+
+_SIDE = "DATASET/SHIFT:PART, as in motif/base:train, or the file of a table of molecules."
+First = Annotated[str, typer.Argument(metavar="A", help=_SIDE)]
+Second = Annotated[str, typer.Argument(metavar="B", help="The other set, named likewise.")]
+
+
+def shift(
+    first: First,
+    second: Second,
+    trials: Annotated[int, typer.Option(min=1, help="How often all is done again, with other draws.")] = 5,
+    most: Annotated[int, typer.Option(help="At most so many graphs a side in each trial.")] = 1000,
+    epsilon: Annotated[
+        str, typer.Option(help="Density below which a set counts as absent, or auto: found on the null.")
+    ] = "auto",
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Use labels where both sets have them.")] = True,
+    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GROUP.NAME=VALUE", help="As shift.steps=500 or backbone.width=64."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "cpu",
+    data: Data = None,
+    smiles: Smiles = "smiles",
+    target: Target = None,
+    task: TaskKind = "auto",
+) -> None:
+    """Measure how far apart two sets of graphs are: two parts of a dataset, or two tables of molecules.
+
+    Prints the covariate shift (GCS), its spread over trials and its null (the same graphs parted at random), the
+    correlation shift where labels are known, and a sentence that says which shift there is. Takes minutes.
+    """
+    from outland.datasets import DataFolder, TableSettings
+    from outland.settings import change
+    from outland.shift import measure_shift
+    from outland.shift.sources import find_sides
+    from outland.training.runs import find_device
+
+    settings = _settings(trials, most, epsilon, set_ or [])
+    table = change(TableSettings(""), {"smiles": smiles, "target": tuple(target or ()), "task": task}, "table")
+    sides = find_sides(first, second, table, DataFolder(data))
+    result = measure_shift(
+        sides.first,
+        sides.second,
+        schema=sides.schema,
+        labels=labels and sides.labels,
+        settings=settings,
+        seed=seed,
+        device=find_device(device),
+    )
+    plain = {"first": first, "second": second, **result.to_json(), "notes": [*sides.notes, *result.notes]}
+    if as_json:
+        typer.echo(json.dumps(plain, indent=1))
+    else:
+        _show(result, plain)
+
+
+def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
+    from dataclasses import replace
+
+    from outland.settings import change, parse_assignments
+    from outland.shift import ShiftSettings
+
+    try:
+        threshold = None if epsilon == "auto" else float(epsilon)
+    except ValueError:
+        raise OutlandError(f"--epsilon takes a number, inf or auto, not '{epsilon}'") from None
+    groups = parse_assignments(words, ("shift", "backbone"))
+    start = ShiftSettings(trials=trials, most=most, epsilon=threshold)
+    start = replace(start, backbone=change(start.backbone, groups["backbone"], "backbone"))
+    return change(start, groups["shift"], "shift")
+
+
+def _show(result: Any, plain: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = [Path(name).name if Path(name).suffix else name for name in (plain["first"], plain["second"])]
+    table = Table("", "shift", "null", title=f"{names[0]} and {names[1]}")
+    rows = [("covariate (GCS)", result.covariate, result.null)]
+    if result.correlation is not None:
+        rows.append(("correlation", result.correlation, result.correlation_null))
+    rows.append(("told apart", result.accuracy, result.accuracy_null))
+    for name, value, null in rows:
+        table.add_row(name, *(f"{one.mean:.3f} ± {one.spread:.3f}" for one in (value, null)))
+    screen = Console(soft_wrap=True)
+    screen.print(table)
+    screen.print(result.sentence())
+    how = "found on the null" if result.calibrated else "as given"
+    fixed = next(row for row in result.by_epsilon if row["epsilon"] == 1e-12)
+    epsilon = "∞" if result.epsilon == math.inf else f"{result.epsilon:.1e}"
+    number = result.settings.trials
+    trials = "1 trial" if number == 1 else f"{number} trials"
+    compared, given = ("{:,} and {:,}".format(*result.graphs[name]) for name in ("compared", "given"))
+    screen.print(
+        f"ε = {epsilon}, {how}; at ε = 1e-12: {fixed['covariate']:.3f}, null {fixed['null']:.3f}. "
+        f"{trials} with {compared} graphs, of {given}; {result.seconds:.0f} s."
+    )
+    for note in plain["notes"]:
+        screen.print(f"Note: {note}.")

@@ -1,0 +1,82 @@
+"""Graphs whose nodes and edges may count for less than one: what augmentations make of graphs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outland.graphs import GraphBatch, PackedGraphs
+from outland.graphs.packed import rows_of
+from outland.nn import Mask
+
+
+@dataclass(frozen=True)
+class WeightedGraphs:
+    """A set of graphs with a weight for each node and edge, as A ⊙ M and X ⊙ M of the paper.
+
+    Args:
+        graphs: the set.
+        node_weight: multiplies each node's input `[N]`; None is 1 everywhere.
+        edge_weight: multiplies each edge's message `[E]`; None is 1 everywhere.
+    """
+
+    graphs: PackedGraphs
+    node_weight: Tensor | None = None
+    edge_weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any weights are given."""
+        return self.node_weight is not None or self.edge_weight is not None
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """The weights of nodes and edges, 1 where none are given."""
+        total = self.graphs.x.new_ones(len(self.graphs.x), dtype=torch.float)
+        node = total if self.node_weight is None else self.node_weight.float()
+        edge = total.new_ones(self.graphs.edge_index.shape[1]) if self.edge_weight is None else self.edge_weight.float()
+        return node, edge
+
+    def to(self, device: torch.device | str) -> "WeightedGraphs":
+        """Copy to a device."""
+        moved = (None if one is None else one.to(device) for one in (self.node_weight, self.edge_weight))
+        return WeightedGraphs(self.graphs.to(device), *moved)
+
+    def select(self, index: Tensor) -> "WeightedGraphs":
+        """The graphs at `index`, in its order."""
+        graphs, picked = self.graphs, []
+        sizes = ((graphs.node_counts, graphs.node_offsets), (graphs.edge_counts, graphs.edge_offsets))
+        for weight, (counts, offsets) in zip((self.node_weight, self.edge_weight), sizes, strict=True):
+            picked.append(None if weight is None else weight[rows_of(index.cpu(), counts, offsets).to(weight.device)])
+        return WeightedGraphs(graphs.select(index), *picked)
+
+    def mask(self, batch: GraphBatch) -> Mask | None:
+        """The weights of a batch that was cut from this set; None where there are none."""
+        if not self.weighted:
+            return None
+        node, edge = self.weights()
+        return Mask(node[node_rows(self.graphs, batch)], edge[edge_rows(self.graphs, batch)])
+
+
+def node_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
+    """The row in the set of each node of a batch, which is in the exact layout `[N]`."""
+    return _rows(graphs.node_offsets, batch.node_count, batch.node_graph, batch.index)
+
+
+def edge_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
+    """The row in the set of each edge of a batch, which is in the exact layout `[E]`."""
+    return _rows(graphs.edge_offsets, batch.edge_count, batch.edge_graph, batch.index)
+
+
+def _rows(offsets: Tensor, counts: Tensor, owner: Tensor, index: Tensor) -> Tensor:
+    first = offsets.to(owner.device)[index] - (counts.cumsum(0) - counts)
+    return torch.arange(len(owner), device=owner.device) + first[owner]
+
+
+def bare(graphs: PackedGraphs, **changes: Any) -> PackedGraphs:
+    """The graphs without truth, environments or other facts."""
+    kept = ("x", "edge_index", "node_counts", "edge_counts", "y", "reverse", "edge_attr")
+    return PackedGraphs(**{name: getattr(graphs, name) for name in kept} | changes)

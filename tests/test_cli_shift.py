@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import outland  # noqa: F401  (a fixture)
+
+SAMPLES = Path(__file__).parent / "data"
+QUICK = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=3", "--set"]
+QUICK += ["backbone.width=8", "--set", "shift.samples=1000"]
+
+
+def test_two_parts_of_a_dataset(outland):  # noqa: F811
+    done = outland("shift", "motif/base:train", "motif/base:test", *QUICK)
+    assert done.returncode == 0, done.stderr
+    for words in ("covariate (GCS)", "correlation", "told apart", "null", "ε = ", "at most 60 graphs a side"):
+        assert words in done.stdout
+    assert "1 trial with 59 and 59 graphs, of 18,000 and 3,000" in done.stdout  # three classes, evenly
+
+
+def test_json_says_everything(outland):  # noqa: F811
+    done = outland("shift", "motif:train", "motif:id_test", "--json", "--epsilon", "inf", "--seed", "2", *QUICK)
+    plain = json.loads(done.stdout)
+    assert plain["epsilon"] == "inf"
+    assert plain["calibrated"] is False
+    assert plain["seed"] == 2
+    assert plain["settings"]["backbone"]["width"] == 8
+    assert 0 <= plain["covariate"]["mean"] <= 1
+    assert plain["sentence"]
+
+
+def test_two_tables_with_and_without_labels(outland, tmp_path):  # noqa: F811
+    rows = (SAMPLES / "bbbp.csv").read_text().splitlines()
+    new = tmp_path / "new.csv"
+    new.write_text("\n".join([rows[0], *(row for row in rows[1:] if ",1," in row)][:80]))  # one class is missing
+    done = outland("shift", str(SAMPLES / "bbbp.csv"), str(new), "--target", "p_np", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "the second set has no graph of class 0" in done.stdout
+    assert "bbbp.csv: 2 rows set aside; the first: row 60" in done.stdout
+    done = outland("shift", str(SAMPLES / "bbbp.csv"), str(SAMPLES / "tox21.csv"), *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "correlation" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["motif/base:trai", "motif:test"], "Did you mean 'train'?"),
+        (["motif", "motif:test"], "'motif' does not name a set of graphs: write it as DATASET/SHIFT:PART"),
+        (["motif/bass:train", "motif:test"], "unknown shift of motif 'bass'"),
+        (["motif/base/covariat:train", "motif:test"], "Did you mean 'covariate'?"),
+        (["motif:train", str(SAMPLES / "bbbp.csv")], "have different features"),
+        (["nowhere.csv", "motif:test"], "there is no file nowhere.csv"),
+        (["motif:train", "motif:test", "--epsilon", "small"], "--epsilon takes a number, inf or auto, not 'small'"),
+        (["motif:train", "motif:test", "--target", "y"], "--target is for two tables"),
+        (["motif:train", "motif:test", "--set", "shift.step=3"], "Did you mean 'steps'?"),
+        (["motif:train", "motif:test", "--most", "5"], "shift.most must be at least 20"),
+        ([str(SAMPLES / "bbbp.csv"), str(SAMPLES / "tox21.csv"), "--target", "p_np"], "unknown column of tox21.csv"),
+        ([str(SAMPLES / "bbbp.csv"), str(SAMPLES / "bbbp.csv"), "--smiles", "x"], "unknown column of bbbp.csv 'x'"),
+    ],
+)
+def test_mistakes_get_a_sentence(outland, words, sentence):  # noqa: F811
+    done = outland("shift", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,24 @@
+"""The documentation builds as a site without a warning, and every method is on its page."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outland.methods import METHODS
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="Sphinx is not installed: the site is not built")
+def test_the_site_builds_without_a_warning(tmp_path):
+    words = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(DOCS), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = {path.stem for path in tmp_path.glob("*.html")}
+    assert {"index", "quickstart", "extending", *(path.stem for path in DOCS.glob("*.md"))} <= pages
+    methods = (tmp_path / "methods.html").read_text()
+    assert all(f'id="{name}"' in methods for name in METHODS)
+    assert "lambda_s" in methods
