@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from outland.errors import OutlandError
+from outland.errors import CannotWrite
 
 
 def canonical_json(value: Any) -> str:
@@ -31,16 +31,37 @@ def checksum(path: Path) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file in one piece: a reader, or a crash, sees the old one or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {path}: {problem.strerror or problem}") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; `OSError` or `ValueError`, and no other, where there is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def sweep(folder: Path, *names: str) -> None:
+    """Remove what a killed process left half-written of these; nobody else may be writing them."""
+    for name in names:
+        for scratch in folder.glob(f".{name}.*"):
+            if scratch.is_dir():
+                shutil.rmtree(scratch, ignore_errors=True)
+            else:
+                scratch.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -73,5 +94,5 @@ def writable_folder(path: Path) -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as problem:
-        raise OutlandError(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
+        raise CannotWrite(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
     return path

@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest, new_folder
+from outland.errors import CannotWrite, OutlandError
+from outland.files import canonical_json, checksum, digest, new_folder, read_json
 
 FORMAT = 1
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -41,18 +41,18 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
             state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
     except (OSError, SafetensorError) as problem:
-        raise OutlandError(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
+        raise CannotWrite(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 def read_snapshot(folder: Path) -> Snapshot:
     """Read a snapshot, refusing one whose bytes have changed."""
     try:
-        state = json.loads((folder / _STATE).read_text())
+        state = read_json(folder / _STATE)
         seal = state.pop("seal")
         if state["format"] > FORMAT:
             raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
         if seal != digest(canonical_json(state)) or state["sha256"] != checksum(folder / _TENSORS):
             raise DamagedSnapshot(f"{folder} has changed since it was written")
         return Snapshot(load_file(folder / _TENSORS), state["values"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from outland.files import canonical_json, digest, writable_folder
+from outland.files import canonical_json, digest, sweep, writable_folder
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
@@ -89,16 +88,11 @@ class Cache:
             if found is not None:
                 return found
             for made_by, splits in build():
-                self._sweep(made_by)
+                sweep(self.folder, self.path(made_by).name)
                 self.store(made_by, splits)
             built = self.load(recipe)
         assert built is not None, "build() did not make the entry it was asked for"
         return built
-
-    def _sweep(self, recipe: Mapping[str, Any]) -> None:
-        """Remove what a killed process left half-written."""
-        for scratch in self.folder.glob(f".{self.path(recipe).name}.*"):
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def _load_intact(self, recipe: Mapping[str, Any]) -> Splits | None:
         try:

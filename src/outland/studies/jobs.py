@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outland.datasets import DataFolder
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.studies.base import Cell, Study
 from outland.studies.ledger import Ledger
@@ -65,6 +65,9 @@ class Job:
                 data=site.data,
                 watcher=watcher,
             )
+            for problem in fleet.failures.values():
+                if isinstance(problem, CannotWrite):
+                    raise problem  # as would all others: the study stops, and goes on when there is space
             told = [ledger.fail(self.specs[place], problem) for place, problem in fleet.failures.items()]
         if self.study.measure is not None:
             told += [self._measure(ledger, spec, site) for spec in self.specs]
@@ -78,6 +81,8 @@ class Job:
         where = (find_device(site.device), site.cache, site.data)
         try:
             ledger.keep(spec, self.study.measure(spec, ledger.folder(spec).path, *where))
+        except CannotWrite:
+            raise
         except Exception as problem:
             return ledger.fail(spec, problem, measuring=True)
         return None

@@ -9,7 +9,7 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from outland.errors import OutlandError
-from outland.files import write_text
+from outland.files import read_json, write_text
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
 from outland.training.runs import RunFolder
@@ -60,7 +60,7 @@ class Ledger:
         if not path.exists():
             return None
         try:
-            return Measured(**json.loads(path.read_text()))
+            return Measured(**read_json(path))
         except (ValueError, TypeError) as problem:
             raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
 
@@ -74,7 +74,7 @@ class Ledger:
         """Why a run, or what this study measures on top of it, failed; None where it did not."""
         for path in self._failures(spec):
             try:
-                return str(json.loads(path.read_text())["error"])
+                return str(read_json(path)["error"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue
         return None

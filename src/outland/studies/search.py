@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder
 from outland.datasets.processes import spread
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.files import writable_folder, write_text
 from outland.graphs import Cache
 from outland.methods import find_method
@@ -95,6 +95,8 @@ class Search:
                 except Pruned:
                     RunFolder(self.folder / "runs", spec).checkpoints.clear()
                     journal.close(trial, epochs=watcher.epochs)
+                except CannotWrite:
+                    raise  # it is not the settings that failed: the trial is begun again next time
                 except OutlandError as problem:
                     journal.close(trial, error=str(problem))
             write_text(self.folder / "search.json", json.dumps(journal.report(), indent=1) + "\n")
@@ -149,9 +151,11 @@ class _Journal:
         self._alive.acquire()
         return self
 
-    def __exit__(self, *problem: object) -> None:
+    def __exit__(self, kind: object, problem: object, trace: object) -> None:
         self._alive.release()
         Path(self._alive.lock_file).unlink(missing_ok=True)
+        if isinstance(problem, OSError):
+            raise CannotWrite(f"cannot write to {self.search.folder}: {problem.strerror or problem}") from None
 
     def take(self) -> Any:
         """The next trial; None when there is none left to take."""
@@ -253,17 +257,32 @@ def _open(search: Search) -> Any:
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
         raise OutlandError("a search needs Optuna: pip install 'outland[tune]'") from None
-    writable_folder(search.folder)
+    journal = writable_folder(search.folder) / "journal.log"
+    lock = FileLock(f"{journal}.lock")  # unlike Optuna's own, it is released when its holder is killed
+    _mend(journal, lock)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.folder / "journal.log")))
-    return optuna.create_study(
-        study_name="search",
-        storage=storage,
-        direction="maximize",
-        load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=search.base.train.epochs // 5),
-    )
+    try:
+        return optuna.create_study(
+            study_name="search",
+            storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal), lock_obj=lock)),
+            direction="maximize",
+            load_if_exists=True,
+            sampler=optuna.samplers.TPESampler(),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=search.base.train.epochs // 5),
+        )
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {journal}: {problem.strerror or problem}") from None
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        raise OutlandError(f"{journal} is not the journal of a search: move it away and search again") from None
+
+
+def _mend(journal: Path, lock: FileLock) -> None:
+    """Cut off a last line that was half-written when the disk was full or the process killed: no line may follow it."""
+    with lock:
+        written = journal.read_bytes() if journal.exists() else b""
+        if not written.endswith(b"\n"):
+            with journal.open("ab") as stream:
+                stream.truncate(written.rfind(b"\n") + 1)
 
 
 def _size(space: Mapping[str, tuple[Any, ...]]) -> int:

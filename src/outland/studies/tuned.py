@@ -1,12 +1,12 @@
 """Studies with the settings that searches have found, when every method was given the same budget."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from outland.errors import OutlandError
+from outland.files import read_json
 from outland.settings import change
 from outland.studies.base import Cell
 
@@ -44,7 +44,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("*/search.json")):
         try:
-            search = json.loads(path.read_text())
+            search = read_json(path)
             name, whole = _name(search["spec"]), search["finished"] and search["best"] is not None
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise OutlandError(f"{path} is not the report of a search ({problem}): run `outland tune` again") from None

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from outland.errors import OutlandError
-from outland.files import write_text
+from outland.files import read_json, write_text
 
 FORMAT = 1
 
@@ -55,7 +55,7 @@ class RunRecord:
     def read(cls, path: Path) -> "RunRecord":
         """Read a record, or say why it is none."""
         try:
-            plain = json.loads(path.read_text())
+            plain = read_json(path)
             if plain.get("format", 0) > FORMAT:
                 raise OutlandError(f"{path} was written by a newer version of outland")
             return cls(**plain)

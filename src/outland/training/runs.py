@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError
-from outland.files import writable_folder, write_text
+from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file
 from outland.progress import console
@@ -160,6 +160,8 @@ class RunFolder:
         writable_folder(self.path)
         try:
             with FileLock(self.path / ".lock", timeout=0):
+                sweep(self.path, "spec.json", "record.json", "model")
+                sweep(self.checkpoints.folder, "epoch-*")
                 if force:
                     self._clear()
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
