@@ -70,7 +70,7 @@ def search(out: Path, cache: Path) -> None:
 
 def command(words: list[str], log: Path, cache: Path, largest: int | None = None) -> None:
     """The command line; what it says goes to a file. No file may grow beyond `largest` bytes."""
-    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     os.dup2(stream, 1)
     os.dup2(stream, 2)
     os.environ["OUTLAND_CACHE"] = str(cache)
@@ -78,6 +78,13 @@ def command(words: list[str], log: Path, cache: Path, largest: int | None = None
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     outland.cli.main()
+
+
+def as_rank(rank: int, port: int, work, *given) -> None:
+    """Do some work as one of two processes that `torchrun` would have started."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    work(*given)
 
 
 def with_a_mad_clock(seed: int, work, *given) -> None:

@@ -1,8 +1,5 @@
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -15,6 +12,8 @@ from outland.studies import find_study, search
 from outland.studies.search import Search
 from outland.studies.tuned import tuned
 from outland.training import RunSpec
+from tests.faults.children import command
+from tests.faults.harness import begin
 
 SMALL = {"train": {"epochs": 10}, "data": {"limit": 48}, "backbone": {"width": 8}}
 
@@ -81,24 +80,16 @@ def test_a_trial_that_fails_is_told_and_counts(tmp_path, monkeypatch):
     assert len(hunt.report()["trials"]) == 3
 
 
-def test_two_processes_share_a_search_that_outlives_one_of_them(motif, cache, tmp_path, capsys):
+def test_two_processes_share_a_search_that_outlives_one_of_them(motif, cache, tmp_path):
     words = ["tune", "motif", "--method", "vrex", "--trials", "8", "--epochs", "6", "--limit", "48"]
     words += ["--set", "backbone.width=8", "--out", str(tmp_path), "--device", "cpu"]
-    environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
-
-    def begin():
-        return subprocess.Popen(
-            [sys.executable, "-m", "outland", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    first, second = begin(), begin()
+    first, second = (begin(command, words, tmp_path / f"log{place}", cache.folder) for place in (1, 2))
     try:
         kept = _wait_for(tmp_path, records=2)
     finally:
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
-    _, told = second.communicate(timeout=60)
-    assert second.returncode == 0, told
+        first.kill()
+    second.join(60)
+    assert second.exitcode == 0, (tmp_path / "log2").read_text()
     (path,) = tmp_path.glob("*/search.json")
     report = json.loads(path.read_text())
     assert report["finished"]
@@ -123,6 +114,17 @@ def _wait_for(folder, records):
             return {path: path.stat().st_mtime_ns for path in found}
         time.sleep(0.01)
     raise AssertionError("the processes took no trials")
+
+
+@pytest.mark.parametrize("torn", [b'{"op_code":4,"wor', b"{"])
+def test_a_line_torn_by_a_full_disk_does_not_end_a_search(tmp_path, monkeypatch, torn):
+    monkeypatch.setattr(search, "run", fake_run(lambda settings, epoch: settings.lr))
+    hunt = Search(RunSpec.make("motif", "erm", changes=SMALL), 1, tmp_path)
+    hunt.go_on()
+    with (hunt.folder / "journal.log").open("ab") as journal:
+        journal.write(torn)
+    Search(hunt.base, 3, tmp_path).go_on()
+    assert sorted(row["params"]["lr"] for row in hunt.report()["trials"]) == [0.001, 0.005, 0.01]
 
 
 def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):

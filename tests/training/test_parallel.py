@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,22 @@ from outland.graphs import Batches
 from outland.training import RunRecord, RunSpec, load_model, parallel, run
 from outland.training.parallel import PartBatches
 from outland.training.watch import Watcher
-from tests.training.two_processes import spec_of, train
+from tests.faults.children import as_rank, command
+from tests.faults.harness import begin
+from tests.training.two_processes import by_ranks, spec_of, train
 
 METHODS = ("erm", "aia", "vrex", "irm", "groupdro")
+
+
+def _as_ranks(work, *given) -> list[int]:
+    """How two processes end that know each other, as `torchrun` would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    both = [begin(as_rank, rank, port, work, *given) for rank in (0, 1)]
+    for one in both:
+        one.join(120)
+    return [one.exitcode for one in both]
 
 
 def _two_processes(*words: str, **environment: str):
@@ -30,8 +44,7 @@ def _two_processes(*words: str, **environment: str):
 def by_two(motif, cache, tmp_path_factory):
     """Weights after 20 steps, of each method and process."""
     out = tmp_path_factory.mktemp("two")
-    done = _two_processes("-m", "tests.training.two_processes", str(cache.folder), str(out), *METHODS)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert _as_ranks(by_ranks, cache.folder, out, METHODS) == [0, 0]
     return {path.stem: load_file(path) for path in out.glob("*.safetensors")}
 
 
@@ -94,9 +107,9 @@ def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_pa
     assert ours == pytest.approx(theirs, abs=1e-3)
     assert load_model(tmp_path / spec.slug).parameter_counts() == record.parameters
 
-    again = _two_processes("-m", "outland", *(word for word in words if word != "--resume"))
-    assert again.returncode != 0
-    assert "was already finished" in again.stderr
+    plain = [word for word in words if word != "--resume"]
+    assert _as_ranks(command, plain, tmp_path / "log", cache.folder) == [2, 0]
+    assert "was already finished" in (tmp_path / "log").read_text()
 
 
 class _Stop(Watcher):

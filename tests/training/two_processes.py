@@ -1,6 +1,5 @@
-"""Twenty steps of a method; by two processes where `torchrun` starts them. Prints nothing, writes its weights."""
+"""Twenty steps of a method, by one process or by two."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,11 +46,11 @@ def spec_of(method: str) -> RunSpec:
     return RunSpec.make("motif", method, changes=changes)
 
 
-if __name__ == "__main__":
-    cache, out, *methods = sys.argv[1:]
+def by_ranks(cache: Path, out: Path, methods: tuple[str, ...]) -> None:
+    """Each method in turn, by this process and those it knows."""
     torch.set_num_threads(1)
     assert started_by_torchrun()
     with together(torch.device("cpu")):
         for name in methods:
-            state = train(spec_of(name), Path(cache), parallel=True)
-            save_file(state, Path(out) / f"{name}-{torch.distributed.get_rank()}.safetensors")
+            state = train(spec_of(name), cache, parallel=True)
+            save_file(state, out / f"{name}-{torch.distributed.get_rank()}.safetensors")

@@ -12,7 +12,7 @@ from outland.files import canonical_json, digest, sweep, writable_folder
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
-from outland.progress import console
+from outland.progress import say
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
@@ -47,12 +47,15 @@ class Cache:
             return None
         entry = read_snapshot(path)
         parts = entry.group("parts")
-        return Splits(
-            graphs=PackedGraphs.from_tensors(entry.group("graphs")),
-            parts={name: parts[name] for name in entry.values["parts"]},
-            schema=Schema.from_json(entry.values["schema"]),
-            source=entry.values["source"],
-        )
+        try:
+            return Splits(
+                graphs=PackedGraphs.from_tensors(entry.group("graphs")),
+                parts={name: parts[name] for name in entry.values["parts"]},
+                schema=Schema.from_json(entry.values["schema"]),
+                source=dict(entry.values["source"]),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise DamagedSnapshot(f"{path} does not fit together: {problem}") from None
 
     def store(self, recipe: Mapping[str, Any], splits: Splits) -> None:
         """Write an entry, replacing what was there."""
@@ -98,7 +101,7 @@ class Cache:
         try:
             return self.load(recipe)
         except DamagedSnapshot as problem:
-            console().print(f"[yellow]The cache entry {problem}; preparing it again[/]")
+            say(f"The cache entry {problem}; preparing it again", "yellow")
             return None
 
 

@@ -63,10 +63,13 @@ class Splits:
                 raise OutlandError(f"the part '{name}' has no graphs")
         graphs = self.graphs
         for name, index in self.parts.items():
+            if index.dim() != 1 or index.is_floating_point():
+                raise OutlandError(f"the part '{name}' must be a list of whole numbers")
             if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(graphs):
                 raise OutlandError(f"the part '{name}' names a graph beyond the {len(graphs)} there are")
         if (graphs.node_counts == 0).any():
             raise OutlandError(f"graph {int((graphs.node_counts == 0).nonzero()[0])} has no nodes")
+        graphs.check_edges()
         if (self.schema.edge is None) != (graphs.edge_attr is None):
             raise OutlandError("the schema and the graphs disagree on whether edges have features")
         _check_features(graphs.x, graphs.node_counts, self.schema.node, "node")

@@ -4,12 +4,13 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from outland.errors import OutlandError
 from outland.files import read_json, write_text
+from outland.settings import shaped
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
 from outland.training.runs import RunFolder
@@ -60,7 +61,10 @@ class Ledger:
         if not path.exists():
             return None
         try:
-            return Measured(**read_json(path))
+            measured = Measured(**read_json(path))
+            if not shaped(measured.values, dict[str, float]) or not shaped(measured.pictures, list[dict[str, Any]]):
+                raise ValueError("its values are no numbers")
+            return measured
         except (ValueError, TypeError) as problem:
             raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from outland.errors import OutlandError
 from outland.files import read_json
-from outland.settings import change
+from outland.settings import change, shaped
 from outland.studies.base import Cell
 
 
@@ -46,6 +46,8 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
         try:
             search = read_json(path)
             name, whole = _name(search["spec"]), search["finished"] and search["best"] is not None
+            if whole and not (shaped(search["budget"], int) and shaped(search["best"]["params"], dict[str, Any])):
+                raise ValueError("its budget or its best settings are missing")
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise OutlandError(f"{path} is not the report of a search ({problem}): run `outland tune` again") from None
         if whole and name in found:

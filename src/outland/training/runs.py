@@ -16,8 +16,8 @@ from outland.errors import OutlandError
 from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file
-from outland.progress import console
-from outland.snapshots import Snapshot, read_snapshot, write_snapshot
+from outland.progress import say
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
 from outland.training.mask_quality import mask_quality
 from outland.training.parallel import togetherness
@@ -101,8 +101,7 @@ class Run:
             trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._watcher)
             done = trainer.resume() if self._resume else 0
             if done:
-                words = f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}"
-                console().print(words, soft_wrap=True)
+                say(f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}")
             yield from trainer.recorder.each(trainer.steps())
             self.record = _record(spec, trainer, self.device)
             folder.finish(method, self.record)
@@ -191,16 +190,29 @@ class RunFolder:
 def load_model(folder: Path | str) -> Method:
     """The selected model of a finished run, ready to predict. Nothing the folder holds or names is executed."""
     saved = read_snapshot(Path(folder) / "model")
-    plain = saved.values["spec"]
-    if is_file(plain["method"]):
-        raise OutlandError(
-            f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
-            "build it yourself and load the weights with read_snapshot"
-        )
-    spec = RunSpec.from_json(plain)
-    method = build_method(spec.method, Schema.from_json(saved.values["schema"]), spec.backbone, spec.settings)
+    try:
+        plain = saved.values["spec"]
+        if is_file(plain["method"]):
+            raise OutlandError(
+                f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
+                "build it yourself and load the weights with read_snapshot"
+            )
+        return _rebuilt(RunSpec.from_json(plain), Schema.from_json(saved.values["schema"]), saved).eval()
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        told = str(problem).strip().partition("\n")[0]
+        raise DamagedSnapshot(f"the model in {folder} does not fit together: {told}") from None
+
+
+def _rebuilt(spec: RunSpec, schema: Schema, saved: Snapshot) -> Method:
+    """The model with its weights; first without any memory, so that what is said of its size is seen to be true."""
+    given = (spec.method, schema, spec.backbone, spec.settings)
+    with torch.device("meta"):
+        shapes = {name: tensor.shape for name, tensor in build_method(*given).state_dict().items()}
+    if shapes != {name: tensor.shape for name, tensor in saved.tensors.items()}:
+        raise ValueError("its weights have other shapes than its settings say")
+    method = build_method(*given)
     method.load_state_dict(saved.tensors)
-    return method.eval()
+    return method
 
 
 def _about(splits: Splits) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from outland.errors import OutlandError, unknown
-from outland.progress import console
+from outland.progress import say
 from outland.training.spec import RunSpec
 from outland.training.watch import Watcher
 
@@ -162,7 +162,7 @@ class TrackingWatcher(Watcher):
         except Exception as problem:
             self._tracker = None
             words = f"{self._name} failed, and the run goes on without it: {type(problem).__name__}: {problem}"
-            console().print(words, style="yellow", soft_wrap=True, highlight=False, markup=False)
+            say(words, "yellow")
             return None
 
 

@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.files import writable_folder
 
 Parcel = bytes
@@ -26,13 +26,25 @@ def pack(runs: Path, slugs: Iterable[str]) -> Parcel:
 def unpack(parcel: Parcel, runs: Path) -> None:
     """Put runs into their folders, each file in one piece and records last. Nothing is written anywhere else."""
     writable_folder(runs)
-    with tarfile.open(fileobj=io.BytesIO(parcel)) as archive:
-        for member in archive:
-            path = runs / member.name
-            content = archive.extractfile(member)
-            if content is None or not path.resolve().is_relative_to(runs.resolve()):
-                raise OutlandError(f"a parcel of runs holds something that is no part of a run: {member.name}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside = path.with_name(f".{path.name}.arriving")
-            aside.write_bytes(content.read())
-            aside.replace(path)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None:
+                    raise ValueError(f"{member.name!r} is no file")
+                _put(runs, member.name, content.read())
+    except (tarfile.TarError, ValueError) as problem:
+        raise OutlandError(f"a parcel of runs holds something that is no part of a run: {problem}") from None
+    except OSError as problem:
+        raise CannotWrite(f"cannot write to {runs}: {problem.strerror or problem}") from None
+
+
+def _put(runs: Path, name: str, content: bytes) -> None:
+    """One file in one piece, below `runs` and in the folder of a run."""
+    path = runs / name
+    if len(Path(name).parts) < 2 or ".." in Path(name).parts or not path.resolve().is_relative_to(runs.resolve()):
+        raise ValueError(f"{name!r} is in no run's folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.arriving")
+    aside.write_bytes(content)
+    aside.replace(path)
