@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from outland.errors import CannotWrite, OutlandError
 from outland.files import canonical_json, checksum, digest, new_folder, read_json
+from outland.tensors import write_tensors
 
 FORMAT = 1
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -36,12 +37,11 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
     """Write a snapshot as a folder, whole or not at all."""
     try:
         with new_folder(folder) as scratch:
-            own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in snapshot.tensors.items()}
-            save_file(own, scratch / _TENSORS)
+            write_tensors(scratch / _TENSORS, snapshot.tensors)
             state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
-    except (OSError, SafetensorError) as problem:
-        raise CannotWrite(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
 
 
 def read_snapshot(folder: Path) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Two at once, clocks that jump, processes whose parent is killed, devices without memory."""
+"""Two at once, clocks that jump, processes whose parent is killed."""
 
 import os
 import signal
@@ -8,10 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-import torch
 
-from outland.training import RunSpec, run, run_fleet
-from outland.training.trainer import Trainer
 from tests.faults import children
 from tests.faults.harness import PATIENCE, begin, finish
 from tests.faults.test_kills import records
@@ -78,51 +75,3 @@ def wait_for(happened):
     while not happened():
         assert time.monotonic() < until, "it never came to that"
         time.sleep(0.01)
-
-
-TINY = {"data": {"limit": 48}, "backbone": {"width": 8, "layers": 3}, "train": {"epochs": 3, "batch_size": 16}}
-
-
-def plain(record):
-    return {name: value for name, value in vars(record).items() if name != "timing"}
-
-
-def test_without_memory_for_all_fewer_run_at_a_time(motif, cache, tmp_path, monkeypatch, tally, capsys):
-    specs = [RunSpec.make("motif", "erm", "base", seed=seed, changes=TINY) for seed in (1, 2, 3)]
-    steps, at_once = Trainer.steps, []
-
-    def crowded(self):
-        at_once.append(self)
-        try:
-            for place, _ in enumerate(steps(self)):
-                if place == 4 and len(at_once) > 2:
-                    raise torch.OutOfMemoryError
-                yield
-        finally:
-            at_once.remove(self)
-
-    monkeypatch.setattr(Trainer, "steps", crowded)
-    fleet = run_fleet(specs, tmp_path, width=3, device="cpu", cache=cache)
-    assert sorted(fleet.records) == [0, 1, 2]
-    assert not fleet.failures
-    assert "from here on 2 runs at a time" in capsys.readouterr().err
-    monkeypatch.undo()
-    for place in range(3):
-        assert plain(run(specs[place], tmp_path / "alone", device="cpu", cache=cache)) == plain(fleet.records[place])
-    tally("faults", "devices without memory")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here whose memory could run out")
-def test_a_gpu_whose_memory_runs_out(motif, cache, tmp_path, tally, capsys):
-    """No pretence: the process may use a sliver of the GPU, which is enough for some of ten runs and not for all."""
-    changes = {"data": {"limit": 2000}, "backbone": {"width": 300}, "train": {"epochs": 2, "batch_size": 1000}}
-    specs = [RunSpec.make("motif", "aia", "base", seed=seed, changes=changes) for seed in range(10)]
-    torch.cuda.set_per_process_memory_fraction(0.02)
-    try:
-        fleet = run_fleet(specs, tmp_path, width=10, device="cuda", cache=cache)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert not fleet.failures
-    assert sorted(fleet.records) == list(range(10))
-    assert "The GPU's memory is full" in capsys.readouterr().err
-    tally("faults", "GPUs without memory")

@@ -120,9 +120,10 @@ class PackedGraphs:
         for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
             last, total = first + int(counts.sum()), int(sizes.sum())
             starts = (sizes.cumsum(0) - sizes).repeat_interleave(counts).to(self.device)
-            found.append(torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total))
+            degrees = torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total)
+            found.append(smallest(degrees))
             first = last
-        return smallest(torch.cat(found)) if found else torch.zeros(0, dtype=torch.long, device=self.device)
+        return torch.cat(found) if found else torch.zeros(0, dtype=torch.long, device=self.device)
 
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""

@@ -11,6 +11,7 @@ from outland.errors import OutlandError
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Features, Schema
 
+_AT_ONCE = 1 << 18  # rows that are looked at together
 PARTS = ("train", "id_val", "id_test", "val", "test")
 
 
@@ -109,13 +110,17 @@ class Splits:
 def _check_features(values: Tensor, counts: Tensor, features: Features, kind: str) -> None:
     if values.shape[1] != features.width:
         raise OutlandError(f"{kind}s have {values.shape[1]} features, the schema says {features.width}")
-    if features.vocabulary is None:
-        bad, law = ~values.isfinite().all(1), "NaN or infinite"
-    else:
-        sizes = torch.tensor(features.vocabulary, device=values.device)
-        bad, law = ((values < 0) | (values >= sizes)).any(1), "outside the vocabulary"
-    if bad.any():
-        row = int(bad.nonzero()[0])
+    first = 0
+    for block in values.split(_AT_ONCE):
+        if features.vocabulary is None:
+            bad, law = ~block.isfinite().all(1), "NaN or infinite"
+        else:
+            sizes = torch.tensor(features.vocabulary, device=values.device)
+            bad, law = ((block < 0) | (block >= sizes)).any(1), "outside the vocabulary"
+        if not bad.any():
+            first += len(block)
+            continue
+        row = first + int(bad.nonzero()[0])
         graph = int(torch.searchsorted(counts.cumsum(0), torch.tensor(row), right=True))
         within = row - int(counts[:graph].sum())
         raise OutlandError(f"graph {graph}, {kind} {within}: a feature is {law}: {values[row].tolist()}")
