@@ -23,7 +23,12 @@ from outland.studies.search import Search
 from outland.training import RunSpec, run
 from outland.training.checkpoint import Checkpoints
 
-for late in ("optuna", "rdkit.Chem.Scaffolds.MurckoScaffold", "rdkit.Chem.rdFingerprintGenerator", "sklearn"):
+for late in (
+    "optuna",
+    "rdkit.Chem.Scaffolds.MurckoScaffold",
+    "rdkit.Chem.rdFingerprintGenerator",
+    "outland.estimators",
+):
     with contextlib.suppress(ImportError):
         import_module(late)
 torch.set_num_threads(1)

@@ -123,19 +123,3 @@ def test_without_memory_for_all_fewer_run_at_a_time(motif, cache, tmp_path, monk
     for place in range(3):
         assert plain(run(specs[place], tmp_path / "alone", device="cpu", cache=cache)) == plain(fleet.records[place])
     tally("faults", "devices without memory")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here whose memory could run out")
-def test_a_gpu_whose_memory_runs_out(motif, cache, tmp_path, tally, capsys):
-    """No pretence: the process may use a sliver of the GPU, which is enough for some of ten runs and not for all."""
-    changes = {"data": {"limit": 2000}, "backbone": {"width": 300}, "train": {"epochs": 2, "batch_size": 1000}}
-    specs = [RunSpec.make("motif", "aia", "base", seed=seed, changes=changes) for seed in range(10)]
-    torch.cuda.set_per_process_memory_fraction(0.02)
-    try:
-        fleet = run_fleet(specs, tmp_path, width=10, device="cuda", cache=cache)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert not fleet.failures
-    assert sorted(fleet.records) == list(range(10))
-    assert "The GPU's memory is full" in capsys.readouterr().err
-    tally("faults", "GPUs without memory")

@@ -4,10 +4,11 @@ import pytest
 
 from outland.errors import OutlandError
 from outland.studies import find_study
+from outland.studies.costs import estimate
 from outland.studies.engines.local import LocalEngine
 from outland.studies.engines.parcels import pack, unpack
 from outland.studies.engines.ray import RayEngine
-from outland.studies.jobs import shard
+from outland.studies.jobs import Job, deal, shard
 from outland.studies.ledger import Ledger
 from outland.studies.runner import run_study
 from outland.training import RunRecord
@@ -62,6 +63,18 @@ def test_shards_are_equal_parts_of_the_runs(count):
     assert {len(part) for part in slugs} <= {24 // count, -(-24 // count)}
     assert shard(cells, f"1/{count}") == parts[0]
     assert shard(cells[::-1], f"1/{count}") == parts[0][::-1]  # the keys decide, and not the order
+
+
+@pytest.mark.parametrize(
+    ("workers", "sizes"), [(1, [6, 6, 6, 6]), (4, [6, 6, 6, 6]), (6, [2, 2, 2, 6, 6, 6]), (100, [1] * 24)]
+)
+def test_jobs_are_cut_for_the_workers_there_are_and_the_longest_come_first(workers, sizes):
+    study, cells = cells_of(6, [*ROWS[:3], "AIA/motif-base"])
+    jobs = deal([Job(study, cell, cell.specs) for cell in cells], workers)
+    assert sorted(len(job.specs) for job in jobs) == sizes  # AIA takes thrice as long as the others
+    assert sorted(spec.slug for job in jobs for spec in job.specs) == sorted(s.slug for c in cells for s in c.specs)
+    lengths = [sum(map(estimate, job.specs)) for job in jobs]
+    assert lengths == sorted(lengths, reverse=True)
 
 
 @pytest.mark.parametrize("words", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

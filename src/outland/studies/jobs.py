@@ -1,13 +1,16 @@
 """What a worker is given to do: runs of one cell, trained and measured, wherever the worker is."""
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from outland.datasets import DataFolder
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.studies.base import Cell, Study
+from outland.studies.costs import estimate
 from outland.studies.ledger import Ledger
 from outland.training import RunSpec, run_fleet
 from outland.training.runs import find_device
@@ -48,7 +51,13 @@ class Job:
 
     def single(self) -> "list[Job]":
         """The same, a run at a time."""
-        return [replace(self, specs=(spec,)) for spec in self.specs]
+        return self.cut(len(self.specs))
+
+    def cut(self, parts: int) -> "list[Job]":
+        """The same in so many jobs, or as many as there are runs."""
+        count = min(parts, len(self.specs))
+        places = [part * len(self.specs) // count for part in range(count + 1)] if count else []
+        return [replace(self, specs=self.specs[start:end]) for start, end in pairwise(places)]
 
     def carry_out(self, site: Site, watcher: Watcher | None = None) -> list[str]:
         """Train, then measure; what failed is written down beside its run, and told."""
@@ -86,6 +95,24 @@ class Job:
         except Exception as problem:
             return ledger.fail(spec, problem, measuring=True)
         return None
+
+
+def deal(jobs: Sequence[Job], workers: int) -> list[Job]:
+    """The same work in jobs for so many workers: the longest are cut until there is one for each, and come first.
+
+    A long job that is begun last keeps one worker busy when all others have gone home.
+    """
+    costs = [sum(map(estimate, job.specs)) for job in jobs]
+    parts = [1] * len(jobs)
+    longest = [(-cost, place) for place, cost in enumerate(costs)]
+    heapq.heapify(longest)
+    while longest and sum(parts) < workers:
+        _, place = heapq.heappop(longest)
+        if parts[place] < len(jobs[place].specs):
+            parts[place] += 1
+            heapq.heappush(longest, (-costs[place] / parts[place], place))
+    pieces = [piece for job, count in zip(jobs, parts, strict=True) for piece in job.cut(count)]
+    return sorted(pieces, key=lambda job: -sum(map(estimate, job.specs)))
 
 
 def shard(cells: Sequence[Cell], words: str) -> list[Cell]:

@@ -65,10 +65,12 @@ class StudyWatcher(Watcher):
 
     def _look(self, jobs: Sequence[Job], out: Path, over: Event) -> None:
         pairs = [(Ledger(job.study, out), job.cell, spec) for job in jobs for spec in job.specs]
-        last = False
+        last, shares = False, [0.0] * len(pairs)
         while not last:
             last = over.wait(_LOOK)
-            shares = [ledger.share(cell, spec) for ledger, cell, spec in pairs]
+            for place, (ledger, cell, spec) in enumerate(pairs):
+                if shares[place] < 1:  # what is over stays over
+                    shares[place] = ledger.share(cell, spec)
             self._done = shares.count(1.0)
             self._spent = sum(share * estimate(spec) for share, (_, _, spec) in zip(shares, pairs, strict=True))
             self._name = next(

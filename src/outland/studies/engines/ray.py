@@ -1,5 +1,6 @@
 """Runs on a Ray cluster: tasks that say what they need, tried again when a machine is lost."""
 
+import math
 import shutil
 import socket
 import tempfile
@@ -15,6 +16,7 @@ import torch
 from outland.errors import OutlandError
 from outland.studies.engines import Job, Site
 from outland.studies.engines.parcels import Parcel, pack, unpack
+from outland.studies.jobs import deal
 from outland.studies.ledger import Ledger
 from outland.studies.watch import StudyWatcher
 
@@ -28,8 +30,8 @@ class RayEngine:
 
     Args:
         address: of its head, as `ray start` prints it; None takes `RAY_ADDRESS`, or makes a cluster of this machine.
-        cpus, gpus: what each task needs. With a GPU a task is a whole cell, whose runs train side by side; without, a
-            single run. None asks for a GPU where the cluster has any.
+        cpus, gpus: what each task needs. With a GPU a task is a whole cell, whose runs train side by side, or a part of
+            one where there are more GPUs than cells; without, a single run. None asks for a GPU where there are any.
         send_back: workers write to folders of their own and send what they made back here, for machines that share no
             folder. Otherwise they write to the folder of studies, which all of them must see by the same name; what a
             lost machine had done up to its last checkpoint is then not done again.
@@ -48,7 +50,7 @@ class RayEngine:
         with _connected(self.address) as ray:
             gpus = self._gpus(ray, site.device)
             site = replace(site, device="cuda" if gpus else "cpu")
-            tasks = list(jobs) if gpus else [one for job in jobs for one in job.single()]
+            tasks = deal(jobs if gpus else [one for job in jobs for one in job.single()], self._workers(ray, gpus))
             work = ray.remote(num_cpus=self.cpus, num_gpus=gpus, max_retries=_TRIES)(_work)
             with watcher.looking(tasks, site.out):
                 pending = {
@@ -72,6 +74,14 @@ class RayEngine:
                 "ask for less by --cpus and --gpus"
             )
         return wanted
+
+    def _workers(self, ray: Any, gpus: float) -> int:
+        """How many tasks the cluster can carry out at a time."""
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        by_gpu = (machine.get("GPU", 0) / gpus if gpus else math.inf for machine in machines)
+        by_cpu = (machine.get("CPU", 0) / self.cpus if self.cpus else math.inf for machine in machines)
+        rooms = [min(*pair) for pair in zip(by_gpu, by_cpu, strict=True)]
+        return int(sum(room for room in rooms if room < math.inf))
 
     @staticmethod
     def _luggage(job: Job, site: Site) -> Parcel:
