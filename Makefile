@@ -6,11 +6,12 @@ READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
 WORKERS ?= 2
 
-.PHONY: help demo test check bench docs format clean
+.PHONY: help demo test faults check bench docs format clean
 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
+	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 5 minutes)"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
 	@echo "make docs    the documentation as a site, in docs/_build"
@@ -27,6 +28,9 @@ demo: $(READY)
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+faults: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m '' tests/faults
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -8,6 +8,10 @@ class OutlandError(Exception):
     """Something the user can mend. The command line prints it as one sentence, without a traceback."""
 
 
+class CannotWrite(OutlandError):
+    """The disk is full or refuses: no fault of what was to be written, which may be tried again when there is space."""
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun.
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from outland.errors import OutlandError
+from outland.errors import CannotWrite
 
 
 def canonical_json(value: Any) -> str:
@@ -44,9 +44,30 @@ def write_text(path: Path, text: str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         scratch.replace(path)
+    except OSError as problem:
+        scratch.unlink(missing_ok=True)
+        raise CannotWrite(f"cannot write {path}: {problem.strerror or problem}") from None
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; `OSError` or `ValueError`, and no other, where there is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def sweep(folder: Path, *names: str) -> None:
+    """Remove what a killed process left half-written of these; nobody else may be writing them."""
+    for name in names:
+        for scratch in folder.glob(f".{name}.*"):
+            if scratch.is_dir():
+                shutil.rmtree(scratch, ignore_errors=True)
+            else:
+                scratch.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -80,5 +101,5 @@ def writable_folder(path: Path) -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as problem:
-        raise OutlandError(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
+        raise CannotWrite(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
     return path

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track as rich_track
 
 T = TypeVar("T")
@@ -20,4 +21,9 @@ def track(items: Iterable[T], description: str, total: int | None = None) -> Ite
     if not sys.stderr.isatty():
         yield from items
         return
-    yield from rich_track(items, description, total=total, console=console(), transient=True)
+    yield from rich_track(items, escape(description), total=total, console=console(), transient=True)
+
+
+def say(words: str, style: str | None = None) -> None:
+    """A remark beside the bars, as it is: a bracket in a path is no markup."""
+    console().print(words, style=style, soft_wrap=True, highlight=False, markup=False)

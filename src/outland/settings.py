@@ -44,7 +44,7 @@ def fit(value: Any, kind: Any, where: str) -> Any:
         if value in get_args(kind):
             return value
         raise unknown(f"value of {where}", str(value), map(str, get_args(kind)))
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and any(get_origin(option) is tuple for option in get_args(kind)):
         return tuple(str(item) for item in value)
     if get_origin(kind) in (Union, types.UnionType):
         if value is None or str(value).lower() == "none":
@@ -56,6 +56,29 @@ def fit(value: Any, kind: Any, where: str) -> Any:
     except (TypeError, ValueError, KeyError, OverflowError):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
         raise OutlandError(f"{where} takes {words.get(kind, kind)}, not '{value}'") from None
+
+
+def shaped(value: Any, kind: Any) -> bool:
+    """Whether a plain value, as JSON and TOML have them, is of a type down to its last leaf.
+
+    >>> shaped({"a": [1, 2.5]}, dict[str, list[float]]), shaped({"a": [1, "x"]}, dict[str, list[float]])
+    (True, False)
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any or origin is Literal:
+        return kind is Any or value in parts
+    if origin in (Union, types.UnionType):
+        return any(shaped(value, part) for part in parts)
+    if origin is dict:
+        return isinstance(value, dict) and all(shaped(k, parts[0]) and shaped(v, parts[1]) for k, v in value.items())
+    if origin in (list, tuple):
+        return isinstance(value, list | tuple) and all(shaped(one, parts[0]) for one in value)
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return isinstance(value, dict) and set(value) == set(hints) and all(shaped(value[n], hints[n]) for n in hints)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
 
 
 def _plain(value: Any, kind: Any) -> Any:

@@ -1,18 +1,18 @@
 """A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
-from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest, new_folder
+from outland.errors import CannotWrite, OutlandError
+from outland.files import canonical_json, checksum, digest, new_folder, read_json
+from outland.tensors import write_tensors
 
 FORMAT = 1
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -38,8 +38,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
     """Write a snapshot as a folder, whole or not at all; `texts`, by file name, lie in it under the same seal."""
     try:
         with new_folder(folder) as scratch:
-            own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in snapshot.tensors.items()}
-            save_file(own, scratch / _TENSORS)
+            write_tensors(scratch / _TENSORS, snapshot.tensors)
             for name, text in (texts or {}).items():
                 (scratch / name).write_text(text, encoding="utf-8")
             state = {
@@ -49,15 +48,14 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
                 "values": snapshot.values,
             }
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
-            shutil.copymode(scratch / _STATE, scratch / _TENSORS)  # safetensors lets nobody else read
-    except (OSError, SafetensorError) as problem:
-        raise OutlandError(f"cannot write {folder}: {getattr(problem, 'strerror', None) or problem}") from None
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
 
 
 def read_snapshot(folder: Path) -> Snapshot:
     """Read a snapshot, refusing one whose bytes have changed."""
     try:
-        state = json.loads((folder / _STATE).read_text())
+        state = read_json(folder / _STATE)
         seal = state.pop("seal")
         if state["format"] > FORMAT:
             raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
@@ -69,5 +67,5 @@ def read_snapshot(folder: Path) -> Snapshot:
         return Snapshot(load_file(folder / _TENSORS), state["values"])
     except FileNotFoundError as problem:
         raise DamagedSnapshot(f"{folder} is not whole: {Path(problem.filename or '').name} is missing") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None

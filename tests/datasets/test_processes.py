@@ -80,7 +80,7 @@ def test_a_stream_that_is_left_early_reads_no_further_and_ends_its_processes():
 
 @pytest.mark.parametrize("work", [die, die_half_way])
 def test_a_process_that_dies_is_a_sentence(work):
-    with pytest.raises(OutlandError, match="a process that was reading data died"):
+    with pytest.raises(OutlandError, match="a process died at its work"):
         list(spread(work, range(50), 2))
     assert not multiprocessing.active_children()
 
@@ -90,5 +90,5 @@ def test_processes_killed_from_outside_are_a_sentence():
     next(stream)
     for child in multiprocessing.active_children():
         child.kill()
-    with pytest.raises(OutlandError, match="a process that was reading data died"):
+    with pytest.raises(OutlandError, match="a process died at its work"):
         list(islice(stream, 100))

@@ -66,7 +66,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     cache = Cache(tmp_path)
-    monkeypatch.setattr("outland.snapshots.save_file", full)
+    monkeypatch.setattr("outland.snapshots.write_tensors", full)
     with pytest.raises(OutlandError, match="No space left"):
         cache.store(RECIPE, toy())
     assert list(tmp_path.iterdir()) == []

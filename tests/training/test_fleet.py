@@ -76,29 +76,6 @@ def test_not_even_by_an_error_nobody_thought_of(cache, tmp_path, monkeypatch):
     assert isinstance(fleet.failures[1], ValueError)
 
 
-def test_without_memory_for_all_fewer_run_at_a_time(cache, tmp_path, monkeypatch):
-    wanted, steps, at_once = specs("erm", seeds=(1, 2, 3)), Trainer.steps, []
-
-    def crowded(self):
-        at_once.append(self)
-        try:
-            for place, _ in enumerate(steps(self)):
-                if place == 4 and len(at_once) > 2:
-                    raise torch.OutOfMemoryError
-                yield
-        finally:
-            at_once.remove(self)
-
-    monkeypatch.setattr(Trainer, "steps", crowded)
-    fleet = run_fleet(wanted, tmp_path, width=3, device="cpu", cache=cache)
-    assert sorted(fleet.records) == [0, 1, 2]
-    assert not fleet.failures
-    monkeypatch.undo()
-    for place in range(3):
-        alone = run(wanted[place], tmp_path / "alone", device="cpu", cache=cache)
-        assert without_timing(alone) == without_timing(fleet.records[place])
-
-
 def test_a_run_too_large_for_the_device_is_a_sentence(cache, tmp_path, monkeypatch):
     def full(self):
         raise torch.OutOfMemoryError

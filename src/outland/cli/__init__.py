@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
-from outland.cli import data, molecules, shift, study
+from outland.cli import data, molecules, shift, study, tune
 from outland.cli.options import (
     Data,
     DatasetName,
@@ -21,6 +21,7 @@ from outland.cli.options import (
     Target,
     TaskKind,
     Time,
+    Track,
     chosen_recipe,
     setting_hint,
     table_settings,
@@ -90,6 +91,10 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Throw away an earlier run of the same settings.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    track: Track = None,
+    sync_norm: Annotated[
+        bool, typer.Option("--sync-norm", help="Under torchrun: batch norm over the whole batch, not a process's part.")
+    ] = False,
     data: Data = None,
     smiles: Smiles = "smiles",
     target: Target = None,
@@ -99,13 +104,24 @@ def train(
     time: Time = None,
     strict: Strict = False,
 ) -> None:
-    """Train one method on one dataset (or your own table) under one shift, and write its model and record."""
+    """Train one method on one dataset (or your own table) under one shift, and write its model and record.
+
+    Several processes train one model: torchrun --nproc-per-node 2 -m outland train ...
+    """
     from outland.datasets import DataFolder, find_dataset
     from outland.report.findings import tell
+    from outland.training.parallel import leads, started_by_torchrun
     from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
+    from outland.training.together import run_together
+    from outland.training.trackers import check_tracker, tracked
     from outland.training.watch import watcher
 
+    if track is not None:
+        check_tracker(track)
+    several = started_by_torchrun()
+    if several and seeds > 1:
+        raise OutlandError("under torchrun all processes train one seed: leave --seeds out")
     if resume and force:
         raise OutlandError("--resume goes on with an earlier run and --force throws it away: choose one")
     table = table_settings(
@@ -117,7 +133,7 @@ def train(
     folder = RunFolder(out, spec).path
     files = DataFolder(data)
     try:
-        if table is not None:
+        if table is not None and leads():
             tell(
                 find_dataset(dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, data=files),
                 folder / "quarantine.csv",
@@ -125,13 +141,16 @@ def train(
         if seeds > 1:
             from outland.cli.several import train_several
 
-            train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files)
+            train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files, track=track)
             return
-        record = run(spec, out, resume=resume, force=force, device=device, data=files, watcher=watcher())
+        seen_by = tracked(watcher(), track, out)
+        how: Any = {"resume": resume, "force": force, "device": device, "data": files, "watcher": seen_by}
+        record = run_together(spec, out, sync_norm=sync_norm, **how) if several else run(spec, out, **how)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
         raise typer.Exit(130) from None
-    _show_record(record, folder)
+    if record is not None:
+        _show_record(record, folder)
 
 
 def _show_record(record: Any, folder: Path) -> None:
@@ -181,6 +200,7 @@ def list_(
 
 
 app.command()(study.study)
+app.command()(tune.tune)
 
 
 def main() -> None:

@@ -34,6 +34,12 @@ Environment = Annotated[str | None, typer.Option(help="Your table's column of en
 Split = Annotated[str | None, typer.Option(help="Your table's column of train/val/test, for `--shift column`.")]
 Time = Annotated[str | None, typer.Option(help="Your table's column of times, for `--shift time`.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row of your table cannot be used.")]
+Track = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tensorboard|mlflow|wandb", help="Show curves there as they grow; records are written anyway."
+    ),
+]
 
 
 def table_shift(shift: str | None, split: str | None, time: str | None) -> str | None:

@@ -8,11 +8,20 @@ import typer
 
 from outland.datasets import DataFolder
 from outland.training import RunSpec, run_fleet
+from outland.training.trackers import tracked
 from outland.training.watch import FleetWatcher, shown
 
 
 def train_several(
-    spec: RunSpec, seeds: int, out: Path, *, resume: bool, force: bool, device: str, data: DataFolder
+    spec: RunSpec,
+    seeds: int,
+    out: Path,
+    *,
+    resume: bool,
+    force: bool,
+    device: str,
+    data: DataFolder,
+    track: str | None = None,
 ) -> None:
     """Train all seeds and show what each gave, and their mean and spread."""
     from rich.console import Console
@@ -21,7 +30,9 @@ def train_several(
     specs = [replace(spec, seed=spec.seed + place) for place in range(seeds)]
     watcher = FleetWatcher(seeds * spec.train.epochs)
     try:
-        fleet = run_fleet(specs, out, resume=resume, force=force, device=device, data=data, watcher=watcher)
+        fleet = run_fleet(
+            specs, out, resume=resume, force=force, device=device, data=data, watcher=tracked(watcher, track, out)
+        )
     finally:
         watcher.close()
     if fleet.records:

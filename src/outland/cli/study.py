@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli.options import Data
+from outland.cli.engines import Address, Cpus, Engine, Gpus, SendBack, Shard, Workers, chosen_engine
+from outland.cli.options import Data, Track
 from outland.errors import OutlandError, counted
 
 Only = Annotated[
@@ -36,6 +37,16 @@ def study(
     ),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     data: Data = None,
+    engine: Engine = "local",
+    workers: Workers = None,
+    address: Address = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    send_back: SendBack = False,
+    shard: Shard = None,
+    track: Track = None,
+    tuned: Annotated[bool, typer.Option("--tuned", help="Take the best settings that `outland tune` found.")] = False,
+    tuning: Annotated[Path, typer.Option(help="--tuned: folder of searches.")] = Path("tuning"),
 ) -> None:
     """Run a study: a table of the paper, or all that is missing of it, and write its report.
 
@@ -55,14 +66,32 @@ def study(
         *([] if limit is None else [f"data.limit={limit}"]),
     ]
     cells = chosen.cells(seeds, words, only or [])
+    who = chosen_engine(engine, workers, send_back, address=address, cpus=cpus, gpus=gpus)
+    if tuned:
+        from outland.studies.tuned import tuned as best_of
+
+        cells = best_of(cells, tuning)
+    if shard is not None:
+        from outland.studies.jobs import shard as part_of
+
+        cells = part_of(cells, shard)
     if dry_run:
         _plan(chosen, cells, out, device)
         return
-    _carry_out(chosen, cells, out, words, data, retry=retry, report=report, device=device)
+    how = {"retry": retry, "device": device, "engine": who, "track": track}
+    _carry_out(chosen, cells, out, words, data, how, report=report, shard=shard)
 
 
 def _carry_out(
-    chosen: Any, cells: Any, out: Path, words: list[str], data: Path | None, *, retry: bool, report: bool, device: str
+    chosen: Any,
+    cells: Any,
+    out: Path,
+    words: list[str],
+    data: Path | None,
+    how: dict[str, Any],
+    *,
+    report: bool,
+    shard: str | None,
 ) -> None:
     from outland.datasets import DataFolder
     from outland.report.study import write_report
@@ -71,29 +100,33 @@ def _carry_out(
 
     files = DataFolder(data)
     try:
-        if report:
-            outcome = outcome_of(chosen, cells, out)
-        else:
-            outcome = run_study(chosen, cells, out, retry=retry, device=device, data=files)
+        outcome = outcome_of(chosen, cells, out) if report else run_study(chosen, cells, out, data=files, **how)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command goes on from the last checkpoints.", err=True)
         raise typer.Exit(130) from None
-    others = other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
-    if not outcome.states["done"]:
-        _tell_failures(outcome)
-        asked = " with these settings" if others or words else ""
-        told = f". {others}" if others else ""
-        raise OutlandError(f"no run of the study {chosen.name}{asked} is done: there is nothing to report{told}")
-    page = write_report(chosen, cells, out, words, files)
-    states = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
-    typer.echo(f"runs: {states}; {outcome.ran} carried out now")
-    if others:
-        typer.echo(f"note: {others}")
-    kept = "" if page.stem == chosen.name else f"; {chosen.name}.html is for the whole study in the paper's setting"
-    typer.echo(f"page: {page}  (also .md, .tex, .csv{kept})")
+    if shard is not None:
+        typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
+    else:
+        others = other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
+        if not outcome.states["done"]:
+            _tell_failures(outcome)
+            asked = " with these settings" if others or words else ""
+            told = f". {others}" if others else ""
+            raise OutlandError(f"no run of the study {chosen.name}{asked} is done: there is nothing to report{told}")
+        page = write_report(chosen, cells, out, words, files)
+        typer.echo(f"runs: {_counts(outcome)}")
+        if others:
+            typer.echo(f"note: {others}")
+        kept = "" if page.stem == chosen.name else f"; {chosen.name}.html is for the whole study in the paper's setting"
+        typer.echo(f"page: {page}  (also .md, .tex, .csv{kept})")
     _tell_failures(outcome)
     if outcome.failures:
         raise typer.Exit(1)
+
+
+def _counts(outcome: Any) -> str:
+    states = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
+    return f"{states or 'none here'}; {outcome.ran} carried out now"
 
 
 def _tell_failures(outcome: Any) -> None:

@@ -77,7 +77,7 @@ def _ask(idle: SimpleQueue[Connection], item: Any) -> Any:
         pipe.send(item)
         result, error = pipe.recv()
     except (EOFError, OSError):
-        raise OutlandError("a process that was reading data died, perhaps for want of memory; try again") from None
+        raise OutlandError("a process died at its work, perhaps for want of memory; try again") from None
     finally:
         idle.put(pipe)
     if error is not None:

@@ -16,6 +16,7 @@ from outland.graphs.packed import smallest
 from outland.progress import track
 
 LONGEST = 5000  # characters; what is longer is no molecule for these models
+MOST_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
 _CHUNK = 256
 _FEW = 8  # chunks below which starting processes costs more than it saves
 
@@ -114,6 +115,8 @@ def _try(text: Any, wanted: Wanted) -> tuple[str, Any]:
         return "RDKit cannot read the SMILES", None
     if molecule.GetNumAtoms() == 0:
         return "a molecule without atoms", None
+    if molecule.GetNumAtoms() > MOST_ATOMS:
+        return f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MOST_ATOMS}", None
     return "", molecule
 
 

@@ -31,6 +31,7 @@ from outland.datasets.tables import decimal_comma, need, read_rows
 from outland.errors import OutlandError
 from outland.files import write_text
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
+from outland.graphs.shards import Shards
 
 
 class SmilesTable(Dataset):
@@ -186,19 +187,19 @@ def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table that has no labels, or whose labels are of no interest; and a note on other rows."""
     path = Path(file)
     need(path, [smiles])
-    sets, failures = [], []
+    sets, failures = Shards(), []
     for chunk in read_molecules(
         (row[smiles] for row in read_rows(path)), Wanted(scaffold=False), f"Reading {path.name}"
     ):
         failures += chunk.failures
         if chunk.molecules:
-            sets.append(pack(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
+            sets.add(pack(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
     if not failures:
-        return PackedGraphs.concatenate(sets), []
+        return sets.joined(), []
     first = f"row {failures[0][0] + 1}, {failures[0][1]}"
     if not sets:
         raise OutlandError(f"no row of {file} can be used; the first: {first}")
-    return PackedGraphs.concatenate(sets), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
+    return sets.joined(), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
 
 
 def write_quarantine(splits: Splits, path: Path) -> int:

@@ -16,6 +16,7 @@ from outland.datasets.tables import Row, need
 from outland.errors import OutlandError
 from outland.files import checksum
 from outland.graphs import PackedGraphs
+from outland.graphs.shards import Shards
 
 Refusal = tuple[int, str, str, str]  # row, column, value, reason
 
@@ -73,7 +74,7 @@ class UsableRows:
 
     def __init__(self, settings: TableSettings, labels: Labels) -> None:
         self.settings, self.labels = settings, labels
-        self.sets: list[PackedGraphs] = []
+        self.sets = Shards()
         self.words: dict[str, dict[str, int]] = {name: {} for name in ("environment", "split", "scaffold")}
         self.dated: bool | None = None  # whether times are dates; the first row decides
         self.fingerprints: list[bytes] = []
@@ -115,7 +116,7 @@ class UsableRows:
         }
         environment = whole.pop("environment", None)
         molecules = [chunk.molecules[row[0]] for row in kept]
-        self.sets.append(pack(molecules, labels, extra=whole, environment=environment))
+        self.sets.add(pack(molecules, labels, extra=whole, environment=environment))
         self.used += len(kept)
 
     def _count(self, canonical: str, y: list[float]) -> int:
@@ -178,7 +179,7 @@ class UsableRows:
             row, column, value, reason = self.refused[0]
             first = f"row {row}, column '{column}': {reason} ({value!r})"
             raise OutlandError(f"no row of {self.settings.file} can be used; the first: {first}")
-        graphs = PackedGraphs.concatenate(self.sets)
+        graphs = self.sets.joined()
         if not self.fingerprints:
             return graphs
         return replace(graphs, extra={**graphs.extra, "cluster": cluster(self.fingerprints)})

@@ -32,6 +32,7 @@ from outland.graphs.packed import reverse_edges, smallest
 
 FOLDS = 10
 _BLOCK = 256
+_LARGEST = 1 << 30  # bytes of a member; the largest published one has a third of it
 
 Whole = npt.NDArray[np.int64]
 
@@ -221,6 +222,10 @@ def _numbers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) 
     found = [member for member in archive.infolist() if PurePosixPath(member.filename).name == name]
     if len(found) != 1:
         raise OutlandError(f"{path} holds {len(found)} files {name}, not one; replace or remove it")
+    if found[0].file_size > _LARGEST:
+        raise OutlandError(
+            f"{path}: {name} would unpack to {found[0].file_size:,} bytes; replace or remove the archive"
+        )
     if not found[0].file_size:
         raise OutlandError(f"{path}: {name} is empty; replace or remove the archive")
     try:

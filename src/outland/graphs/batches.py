@@ -16,7 +16,7 @@ from outland.graphs.gather import Gatherer, Shape
 from outland.graphs.packed import PackedGraphs
 
 Layout = Literal["exact", "padded"]
-_MOST_BATCHES, _MOST_ROWS = 64, 500_000  # gathered together
+_MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # gathered together
 
 
 class Batches:
@@ -74,7 +74,7 @@ class Batches:
         flat = places.flatten()[: sum(plan.graphs)]
         sizes = [Shape(*rows) for rows in zip(plan.graphs, plan.nodes, plan.edges, strict=True)]
         done = 0
-        for block in _blocks(sizes):
+        for block in _blocks(sizes, self.graphs.x[:1].nbytes):
             graphs = sum(shape.graphs for shape in block)
             yield from self.gatherer.several(flat[done : done + graphs], block)
             done += graphs
@@ -123,16 +123,17 @@ class Batches:
         return order
 
 
-def _blocks(sizes: list[Shape]) -> Iterator[list[Shape]]:
-    """Batches to be gathered together: several, but not too many rows."""
+def _blocks(sizes: list[Shape], width: int) -> Iterator[list[Shape]]:
+    """Batches to be gathered together: several, but not too many rows; a wide node, in bytes, counts as several."""
     block: list[Shape] = []
     rows = 0
     for shape in sizes:
-        if block and (len(block) == _MOST_BATCHES or rows + shape.nodes + shape.edges > _MOST_ROWS):
+        own = shape.nodes * max(1, width // _WIDE) + shape.edges
+        if block and (len(block) == _MOST_BATCHES or rows + own > _MOST_ROWS):
             yield block
             block, rows = [], 0
         block.append(shape)
-        rows += shape.nodes + shape.edges
+        rows += own
     if block:
         yield block
 

@@ -2,18 +2,17 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from outland.files import canonical_json, digest, writable_folder
+from outland.files import canonical_json, digest, sweep, writable_folder
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
-from outland.progress import console
+from outland.progress import say
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
@@ -48,12 +47,15 @@ class Cache:
             return None
         entry = read_snapshot(path)
         parts = entry.group("parts")
-        return Splits(
-            graphs=PackedGraphs.from_tensors(entry.group("graphs")),
-            parts={name: parts[name] for name in entry.values["parts"]},
-            schema=Schema.from_json(entry.values["schema"]),
-            source=entry.values["source"],
-        )
+        try:
+            return Splits(
+                graphs=PackedGraphs.from_tensors(entry.group("graphs")),
+                parts={name: parts[name] for name in entry.values["parts"]},
+                schema=Schema.from_json(entry.values["schema"]),
+                source=dict(entry.values["source"]),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise DamagedSnapshot(f"{path} does not fit together: {problem}") from None
 
     def store(self, recipe: Mapping[str, Any], splits: Splits) -> None:
         """Write an entry, replacing what was there."""
@@ -89,22 +91,17 @@ class Cache:
             if found is not None:
                 return found
             for made_by, splits in build():
-                self._sweep(made_by)
+                sweep(self.folder, self.path(made_by).name)
                 self.store(made_by, splits)
             built = self.load(recipe)
         assert built is not None, "build() did not make the entry it was asked for"
         return built
 
-    def _sweep(self, recipe: Mapping[str, Any]) -> None:
-        """Remove what a killed process left half-written."""
-        for scratch in self.folder.glob(f".{self.path(recipe).name}.*"):
-            shutil.rmtree(scratch, ignore_errors=True)
-
     def _load_intact(self, recipe: Mapping[str, Any]) -> Splits | None:
         try:
             return self.load(recipe)
         except DamagedSnapshot as problem:
-            console().print(f"[yellow]The cache entry {problem}; preparing it again[/]")
+            say(f"The cache entry {problem}; preparing it again", "yellow")
             return None
 
 

@@ -52,9 +52,17 @@ class PackedGraphs:
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        totals = {"x": int(self.node_counts.sum()), "edge_index": int(self.edge_counts.sum())}
-        if self.x.shape[0] != totals["x"] or self.edge_index.shape != (2, totals["edge_index"]):
-            raise ValueError("the counts of nodes and edges do not add up to the tensors' lengths")
+        graphs, nodes, edges = len(self.node_counts), int(self.node_counts.sum()), int(self.edge_counts.sum())
+        wanted = {
+            **dict.fromkeys(("node_counts", "edge_counts", "y", "environment", *self.extra), graphs),
+            **dict.fromkeys(("x", "node_truth"), nodes),
+            **dict.fromkeys(("reverse", "edge_attr", "edge_truth"), edges),
+        }
+        found = {name.removeprefix("extra."): value for name, value in self.tensors().items() if name != "edge_index"}
+        wrong = [name for name, value in found.items() if value.shape[:1] != (wanted[name],)]
+        if wrong or self.edge_index.shape != (2, edges):
+            name = (wrong or ["edge_index"])[0]
+            raise ValueError(f"the counts of nodes and edges do not add up to the tensors' lengths: {name}")
 
     def __len__(self) -> int:
         return len(self.node_counts)
@@ -73,6 +81,22 @@ class PackedGraphs:
     def edge_offsets(self) -> Tensor:
         """Row of each graph's first edge `[G]`, on the host."""
         return self.edge_counts.cumsum(0) - self.edge_counts
+
+    def check_edges(self) -> None:
+        """Refuse edges to nodes that their graph does not have, naming the graph."""
+        whole = (self.edge_index, self.reverse, self.node_counts, self.edge_counts)
+        if any(values.is_floating_point() for values in whole) or min(int(c.min()) for c in whole[2:] if len(c)) < 0:
+            raise OutlandError("edges and counts must be whole numbers, and counts from 0 on")
+        first = graph = 0
+        for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
+            last = first + int(counts.sum())
+            owner = torch.arange(len(counts)).repeat_interleave(counts).to(self.device)
+            for ends, most in ((self.edge_index[:, first:last], sizes), (self.reverse[None, first:last], counts)):
+                bad = ((ends < 0) | (ends >= most.to(self.device)[owner])).any(0)
+                if bad.any():
+                    where = graph + int(owner[bad][0])
+                    raise OutlandError(f"graph {where} has an edge to a node or an edge that it does not have")
+            first, graph = last, graph + len(counts)
 
     @cached_property
     def edge_habits(self) -> tuple[bool, bool]:
@@ -96,9 +120,10 @@ class PackedGraphs:
         for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
             last, total = first + int(counts.sum()), int(sizes.sum())
             starts = (sizes.cumsum(0) - sizes).repeat_interleave(counts).to(self.device)
-            found.append(torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total))
+            degrees = torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total)
+            found.append(smallest(degrees))
             first = last
-        return smallest(torch.cat(found)) if found else torch.zeros(0, dtype=torch.long, device=self.device)
+        return torch.cat(found) if found else torch.zeros(0, dtype=torch.long, device=self.device)
 
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""

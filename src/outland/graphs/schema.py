@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from outland.settings import shaped
+
 Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
 
 
@@ -51,14 +53,22 @@ class Schema:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Schema":
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; a `ValueError` where the values are no schema."""
+        if not shaped(plain, cls):
+            raise ValueError("the values of the schema are not of the right kinds")
 
         def features(value: dict[str, Any] | None) -> Features | None:
             if value is None:
                 return None
             vocabulary = value["vocabulary"]
+            if value["width"] < 1 or (
+                vocabulary is not None and (len(vocabulary) != value["width"] or min(vocabulary) < 1)
+            ):
+                raise ValueError("the schema has impossible features")
             return Features(value["width"], None if vocabulary is None else tuple(vocabulary))
 
         node = features(plain["node"])
         assert node is not None
+        if plain["task"]["outputs"] < 1 or plain["environments"] < 0:
+            raise ValueError("the schema has an impossible task")
         return cls(node, Task(**plain["task"]), features(plain["edge"]), plain["environments"])

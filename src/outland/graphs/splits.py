@@ -11,6 +11,7 @@ from outland.errors import OutlandError
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Features, Schema
 
+_AT_ONCE = 1 << 18  # rows that are looked at together
 PARTS = ("train", "id_val", "id_test", "val", "test")
 
 
@@ -63,10 +64,13 @@ class Splits:
                 raise OutlandError(f"the part '{name}' has no graphs")
         graphs = self.graphs
         for name, index in self.parts.items():
+            if index.dim() != 1 or index.is_floating_point():
+                raise OutlandError(f"the part '{name}' must be a list of whole numbers")
             if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(graphs):
                 raise OutlandError(f"the part '{name}' names a graph beyond the {len(graphs)} there are")
         if (graphs.node_counts == 0).any():
             raise OutlandError(f"graph {int((graphs.node_counts == 0).nonzero()[0])} has no nodes")
+        graphs.check_edges()
         if (self.schema.edge is None) != (graphs.edge_attr is None):
             raise OutlandError("the schema and the graphs disagree on whether edges have features")
         _check_features(graphs.x, graphs.node_counts, self.schema.node, "node")
@@ -106,13 +110,17 @@ class Splits:
 def _check_features(values: Tensor, counts: Tensor, features: Features, kind: str) -> None:
     if values.shape[1] != features.width:
         raise OutlandError(f"{kind}s have {values.shape[1]} features, the schema says {features.width}")
-    if features.vocabulary is None:
-        bad, law = ~values.isfinite().all(1), "NaN or infinite"
-    else:
-        sizes = torch.tensor(features.vocabulary, device=values.device)
-        bad, law = ((values < 0) | (values >= sizes)).any(1), "outside the vocabulary"
-    if bad.any():
-        row = int(bad.nonzero()[0])
+    first = 0
+    for block in values.split(_AT_ONCE):
+        if features.vocabulary is None:
+            bad, law = ~block.isfinite().all(1), "NaN or infinite"
+        else:
+            sizes = torch.tensor(features.vocabulary, device=values.device)
+            bad, law = ((block < 0) | (block >= sizes)).any(1), "outside the vocabulary"
+        if not bad.any():
+            first += len(block)
+            continue
+        row = first + int(bad.nonzero()[0])
         graph = int(torch.searchsorted(counts.cumsum(0), torch.tensor(row), right=True))
         within = row - int(counts[:graph].sum())
         raise OutlandError(f"graph {graph}, {kind} {within}: a feature is {law}: {values[row].tolist()}")

@@ -25,7 +25,7 @@ class FeatureEncoder(nn.Module):
         if features.vocabulary is not None:
             assert width is not None, "categories need a width to be embedded in"
             sizes = torch.tensor(features.vocabulary)
-            self.table = nn.Embedding(int(sizes.sum()), width)
+            self.table = nn.Embedding(sum(features.vocabulary), width)
             self.register_buffer("offsets", sizes.cumsum(0) - sizes, persistent=False)
             for rows in self.table.weight.split(features.vocabulary):
                 nn.init.xavier_uniform_(rows.data)

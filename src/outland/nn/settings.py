@@ -44,5 +44,5 @@ class BackboneSettings:
     theta: float = 0.5
 
     def __post_init__(self) -> None:
-        check_ranges(self, "backbone", layers=(1, None), width=(1, None), heads=(1, None), dropout=(0, 0.99))
+        check_ranges(self, "backbone", layers=(1, 1000), width=(1, None), heads=(1, None), dropout=(0, 0.99))
         check_ranges(self, "backbone", alpha=(0, 1), theta=(0, None))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from outland.errors import OutlandError, unknown
+from outland.settings import shaped
 
 Changes = dict[str, dict[str, Any]]
 _GROUPS = ("backbone", "train", "method")
@@ -107,13 +108,21 @@ class Recipe:
         """The paper's test scores: mean and standard deviation in per cent, by method."""
         known = self.plain.get("expected", {})
         rows = known.get(f"{shift}-{kind}", known.get(dataset, {}))
-        return {method: (mean, std) for method, (mean, std) in rows.items()}
+        return {method: (pair[0], pair[-1]) for method, pair in rows.items() if pair}
 
     def shape(self, dataset: str, shift: str, kind: str) -> Shape | None:
         """How large the dataset is under a shift, where that is known."""
         known = self.plain.get("shape", {})
         row = known.get(f"{shift}-{kind}", known.get(dataset))
         return None if row is None else Shape(**row)
+
+
+_FORM: dict[str, Any] = {
+    "datasets": list[str],
+    "about": str,
+    "expected": dict[str, dict[str, list[float]]],
+    "shape": dict[str, Shape],
+}
 
 
 def recipe_names() -> list[str]:
@@ -154,11 +163,14 @@ def _read(name: str, text: str) -> Recipe:
     """A recipe, every line of it checked for its form; all mistakes are told at once."""
     try:
         plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         raise OutlandError(f"the recipe {name} is not TOML: {problem}") from None
     mistakes = [f"it must say its {word}, as in {word} = ..." for word in ("datasets", "about") if word not in plain]
+    for word, kind in _FORM.items():
+        if word in plain and not shaped(plain[word], kind):
+            mistakes.append(f"{word} has not the form that it has in the recipes of the package")
     for place, row in _entries(plain, mistakes):
-        if not isinstance(row, dict) or set(row) != {"value", "source"}:
+        if not shaped(row, dict[str, Any]) or set(row) != {"value", "source"} or not isinstance(row["source"], str):
             mistakes.append(f'{place} must be written {{ value = ..., source = "..." }}')
     if mistakes:
         raise recipe_error(name, mistakes)

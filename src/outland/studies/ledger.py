@@ -4,12 +4,13 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from outland.errors import OutlandError
-from outland.files import write_text
+from outland.files import read_json, write_text
+from outland.settings import shaped
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
 from outland.training.runs import RunFolder
@@ -44,6 +45,13 @@ class Ledger:
             return "waiting"
         return "begun" if folder.record_path.exists() or folder.checkpoints.newest() else "waiting"
 
+    def share(self, cell: Cell, spec: RunSpec) -> float:
+        """How much of a run is over, from 0 to 1: failed or done it is all over, else its newest checkpoint tells."""
+        if self.state(cell, spec) in ("done", "failed"):
+            return 1.0
+        newest = self.folder(spec).checkpoints.newest()
+        return 0.99 * int(newest.name.partition("-")[2]) / spec.train.epochs if newest else 0.0
+
     def record(self, spec: RunSpec) -> RunRecord | None:
         """The record of a finished run; None where there is none."""
         path = self.folder(spec).record_path
@@ -55,7 +63,10 @@ class Ledger:
         if not path.exists():
             return None
         try:
-            return Measured(**json.loads(path.read_text()))
+            measured = Measured(**read_json(path))
+            if not shaped(measured.values, dict[str, float]) or not shaped(measured.pictures, list[dict[str, Any]]):
+                raise ValueError("its values are no numbers")
+            return measured
         except (ValueError, TypeError) as problem:
             raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
 
@@ -71,7 +82,7 @@ class Ledger:
         """Why a run, or what this study measures on top of it, failed; None where it did not."""
         for path in self._failures(cell, spec):
             try:
-                return str(json.loads(path.read_text())["error"])
+                return str(read_json(path)["error"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue
         return None

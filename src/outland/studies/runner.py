@@ -10,10 +10,12 @@ from outland.files import writable_folder
 from outland.graphs import Cache
 from outland.studies.base import Cell, Study
 from outland.studies.costs import estimate
+from outland.studies.engines import Engine, Job, Site
+from outland.studies.engines.local import LocalEngine
 from outland.studies.ledger import Ledger
 from outland.studies.watch import StudyWatcher
-from outland.training import RunSpec, run_fleet
-from outland.training.runs import find_device
+from outland.training import RunSpec
+from outland.training.trackers import check_tracker
 
 
 @dataclass
@@ -46,6 +48,8 @@ def run_study(
     width: int | None = None,
     cache: Cache | None = None,
     data: DataFolder | None = None,
+    engine: Engine | None = None,
+    track: str | None = None,
 ) -> Outcome:
     """Do the runs of these cells that are not done yet.
 
@@ -58,31 +62,24 @@ def run_study(
         out: folder of studies.
         retry: try failed runs again.
         device, width, cache, data: as in `run_fleet`.
+        engine: who carries them out; by default this process.
+        track: name of a tracker that the runs are shown to.
     """
-    find_device(device)
+    if track is not None:
+        check_tracker(track)
     ledger = Ledger(study, out)
     writable_folder(ledger.runs)
     seen: set[str] = set()
-    todo = {cell.name: _todo(cell, ledger, retry, seen) for cell in cells}
-    watcher = StudyWatcher(sum(map(len, todo.values())), sum(estimate(s) for specs in todo.values() for s in specs))
-    tried: set[str] = set()
+    jobs = [Job(study, cell, tuple(_todo(cell, ledger, retry, seen))) for cell in cells]
+    jobs = [job for job in jobs if job.specs]
+    todo = [spec for job in jobs for spec in job.specs]
+    watcher = StudyWatcher(len(todo), sum(map(estimate, todo)))
     try:
-        for cell in cells:
-            specs = todo[cell.name]
-            watcher.cell(cell.name, specs)
-            if specs and cell.row.trained:
-                fleet = run_fleet(
-                    specs, ledger.runs, width=width, device=device, cache=cache, data=data, watcher=watcher
-                )
-                for place, problem in fleet.failures.items():
-                    _told(ledger.fail(specs[place], problem), cell, watcher)
-            if study.measure is not None:
-                _measure(study, ledger, cell, specs, watcher, (find_device(device), cache, data))
-            tried |= {spec.slug for spec in specs}
+        (engine or LocalEngine()).carry_out(jobs, Site(out, device, width, cache, data, track), watcher)
     finally:
         watcher.close()
     told = outcome_of(study, cells, out)
-    told.tried = tried
+    told.tried = {spec.slug for spec in todo}
     return told
 
 
@@ -116,22 +113,3 @@ def _todo(cell: Cell, ledger: Ledger, retry: bool, seen: set[str]) -> list[RunSp
             ledger.forget_failure(cell, spec)
         found.append(spec)
     return found
-
-
-def _measure(
-    study: Study, ledger: Ledger, cell: Cell, specs: list[RunSpec], watcher: StudyWatcher, where: tuple[object, ...]
-) -> None:
-    """Measure the runs that are there to be measured; what goes wrong with one does not disturb the others."""
-    assert study.measure is not None
-    for spec in specs:
-        if cell.row.trained and ledger.record(spec) is None:
-            continue
-        try:
-            ledger.keep(spec, study.measure(spec, ledger.folder(spec).path, *where))
-        except Exception as problem:
-            _told(ledger.fail(spec, problem, measuring=True), cell, watcher)
-
-
-def _told(error: str | None, cell: Cell, watcher: StudyWatcher) -> None:
-    if error is not None:
-        watcher.say(f"{cell.name}: {error}")

@@ -2,7 +2,10 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -10,10 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from outland.errors import counted
 from outland.progress import console
 from outland.studies.costs import estimate, spoken
+from outland.studies.jobs import Job
+from outland.studies.ledger import Ledger
 from outland.training import RunSpec
 from outland.training.watch import Watcher
 
 _EVERY = 30.0  # seconds between two lines of a log
+_LOOK = 1.0  # seconds between two looks into the folders of runs
 _COLUMNS = (
     TextColumn("{task.fields[runs]} of {task.fields[all]}", style="bold"),
     BarColumn(bar_width=30),
@@ -45,6 +51,36 @@ class StudyWatcher(Watcher):
         self._name = name
         self._epoch_cost = estimate(specs[0]) / specs[0].train.epochs if specs else 0.0
         self._bar.update(self._task, description=name)
+
+    @contextmanager
+    def looking(self, jobs: Sequence[Job], out: Path) -> Iterator[None]:
+        """Meanwhile, see how far runs of other processes are by looking into their folders."""
+        over = Event()
+        thread = Thread(target=self._look, args=(jobs, out, over), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _look(self, jobs: Sequence[Job], out: Path, over: Event) -> None:
+        pairs = [(Ledger(job.study, out), job.cell, spec) for job in jobs for spec in job.specs]
+        last, shares = False, [0.0] * len(pairs)
+        while not last:
+            last = over.wait(_LOOK)
+            for place, (ledger, cell, spec) in enumerate(pairs):
+                if shares[place] < 1:  # what is over stays over
+                    shares[place] = ledger.share(cell, spec)
+            self._done = shares.count(1.0)
+            self._spent = sum(share * estimate(spec) for share, (_, _, spec) in zip(shares, pairs, strict=True))
+            self._name = next(
+                (cell.name for share, (_, cell, _) in zip(shares, pairs, strict=True) if 0 < share < 1), ""
+            )
+            self._bar.update(
+                self._task, runs=self._done, completed=min(self._spent, self._cost), description=self._name
+            )
+            self._line(last)
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """One of the runs begins, with so many epochs already done."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from outland.methods import Method
-from outland.progress import console
+from outland.progress import say
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 
@@ -38,7 +38,7 @@ class Checkpoints:
             try:
                 return read_snapshot(path)
             except DamagedSnapshot as problem:
-                console().print(f"[yellow]{problem}; looking for the one before[/]")
+                say(f"{problem}; looking for the one before", "yellow")
         if found:
             raise DamagedSnapshot(f"no checkpoint in {self.folder} is intact: start the run again with --force")
         return None

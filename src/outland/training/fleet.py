@@ -12,7 +12,7 @@ import torch
 from outland.datasets import DataFolder
 from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
-from outland.progress import console
+from outland.progress import say
 from outland.training.record import RunRecord
 from outland.training.runs import Run, find_device, load_splits
 from outland.training.spec import RunSpec
@@ -122,7 +122,7 @@ class _Crowd:
             self.result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
             return
         self.width = len(self.sailing) - 1
-        console().print(f"[yellow]The GPU's memory is full: from here on {self.width} runs at a time[/]")
+        say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((place, True))
 
 

@@ -11,9 +11,19 @@ from typing import Any
 import torch
 
 from outland.errors import OutlandError
-from outland.files import write_text
+from outland.files import read_json, write_text
+from outland.settings import shaped
 
 FORMAT = 1
+_FORM: dict[str, Any] = {
+    **dict.fromkeys(("key", "metric", "chosen"), str),
+    **dict.fromkeys(("spec", "data"), dict[str, Any]),
+    "curves": list[dict[str, int | dict[str, float | None]]],
+    **dict.fromkeys(("selection", "masks"), dict[str, dict[str, float | None]]),
+    "parameters": dict[str, int],
+    "environment": dict[str, str],
+    "timing": dict[str, float | str | list[float]],
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +66,24 @@ class RunRecord:
     def read(cls, path: Path) -> "RunRecord":
         """Read a record, or say why it is none."""
         try:
-            plain = json.loads(path.read_text())
+            plain = read_json(path)
             if plain.get("format", 0) > FORMAT:
                 raise OutlandError(f"{path} was written by a newer version of outland")
-            return cls(**plain)
+            return cls(**plain)._checked()
         except (OSError, ValueError, TypeError, AttributeError) as problem:
             raise OutlandError(f"{path} is not a run record ({problem}); start the run again with --force") from None
+
+    def _checked(self) -> "RunRecord":
+        """This record, if all of it has the form that `write` gives it."""
+        wrong = [name for name, kind in _FORM.items() if not shaped(getattr(self, name), kind)]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is not of the right kind")
+        if self.chosen not in self.selection or "total" not in self.parameters or "seconds" not in self.timing:
+            raise ValueError("the chosen rule, the parameters or the seconds are missing")
+        classes = self.data.get("classes", {})
+        if not shaped(classes, dict[str, list[int]]) or any(len(c) != 2 or min(c) < 0 for c in classes.values()):
+            raise ValueError("the numbers of both classes are not of the right kind")
+        return self
 
     def test(self) -> float:
         """The test score of the chosen model; NaN where it could not be taken."""

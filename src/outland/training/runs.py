@@ -13,13 +13,14 @@ from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError
-from outland.files import writable_folder, write_text
+from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
-from outland.methods import Method, build_method, is_file
-from outland.progress import console
-from outland.snapshots import Snapshot, read_snapshot, write_snapshot
+from outland.methods import Method, build_method, is_file, rebuild_method
+from outland.progress import say
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
 from outland.training.mask_quality import mask_quality
+from outland.training.parallel import togetherness
 from outland.training.record import RunRecord, describe_environment
 from outland.training.selection import selections
 from outland.training.spec import RunSpec
@@ -63,6 +64,7 @@ class Run:
     Args:
         spec, out, resume, force, watcher: as in `run`.
         device: where.
+        ready: what is still to be done to a fresh model.
 
     Attributes:
         record: what came out, once the steps are over.
@@ -79,9 +81,11 @@ class Run:
         resume: bool = False,
         force: bool = False,
         watcher: Watcher | None = None,
+        ready: Callable[[Method], None] | None = None,
     ) -> None:
+        self._ready = ready
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
-        self._resume, self._force, self._watcher = resume, force, watcher
+        self._resume, self._force, self._watcher = resume, force, (watcher or Watcher()).of(spec)
 
     def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
@@ -92,11 +96,12 @@ class Run:
                 return
             splits = load()
             method = new_method(spec, splits, self.device)
+            if self._ready is not None:
+                self._ready(method)
             trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._watcher)
             done = trainer.resume() if self._resume else 0
             if done:
-                words = f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}"
-                console().print(words, soft_wrap=True)
+                say(f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}")
             yield from trainer.recorder.each(trainer.steps())
             self.record = _record(spec, trainer, self.device)
             folder.finish(method, self.record)
@@ -154,6 +159,8 @@ class RunFolder:
         writable_folder(self.path)
         try:
             with FileLock(self.path / ".lock", timeout=0):
+                sweep(self.path, "spec.json", "record.json", "model")
+                sweep(self.checkpoints.folder, "epoch-*")
                 if force:
                     self._clear()
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
@@ -183,16 +190,18 @@ class RunFolder:
 def load_model(folder: Path | str) -> Method:
     """The selected model of a finished run, ready to predict. Nothing the folder holds or names is executed."""
     saved = read_snapshot(Path(folder) / "model")
-    plain = saved.values["spec"]
-    if is_file(plain["method"]):
-        raise OutlandError(
-            f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
-            "build it yourself and load the weights with read_snapshot"
-        )
-    spec = RunSpec.from_json(plain)
-    method = build_method(spec.method, Schema.from_json(saved.values["schema"]), spec.backbone, spec.settings)
-    method.load_state_dict(saved.tensors)
-    return method.eval()
+    try:
+        plain = saved.values["spec"]
+        if is_file(plain["method"]):
+            raise OutlandError(
+                f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
+                "build it yourself and load the weights with read_snapshot"
+            )
+        spec, schema = RunSpec.from_json(plain), Schema.from_json(saved.values["schema"])
+        return rebuild_method(spec.method, schema, spec.backbone, spec.settings, saved.tensors).eval()
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        told = str(problem).strip().partition("\n")[0]
+        raise DamagedSnapshot(f"the model in {folder} does not fit together: {told}") from None
 
 
 def _about(splits: Splits) -> dict[str, Any]:
@@ -221,7 +230,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         chosen=chosen,
         masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
         parameters=trainer.method.parameter_counts(),
-        environment=describe_environment(device),
+        environment=describe_environment(device) | togetherness(trainer.method),
         timing={
             "seconds": sum(trainer.seconds),
             "epochs": trainer.seconds,

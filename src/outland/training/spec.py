@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ class RunSpec:
         """Plain values, for a file."""
         return asdict(self)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of everything above; of a table and of a method's file the content counts, not the place."""
         plain = self.to_json()

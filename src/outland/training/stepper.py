@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
+from outland.methods.parts.ranks import ranks
 from outland.training.average import Average
+from outland.training.parallel import average, share_of
 from outland.training.precision import computing
 from outland.training.settings import TrainSettings
 
@@ -99,9 +101,15 @@ class Stepper:
                 f"a loss must give its terms by name, as in {{'risk': ...}}, not a {type(terms).__name__}"
             )
         total = torch.stack(list(terms.values())).sum()
-        gradients = torch.autograd.grad(total, mover.parameters, allow_unused=True)
+        if ranks() > 1:
+            total = total * share_of(batch, total)
+        slopes = torch.autograd.grad(total, mover.parameters, allow_unused=True)
+        pairs = zip(mover.parameters, slopes, strict=True)
+        gradients = [self._none(parameter) if slope is None else slope for parameter, slope in pairs]
+        if ranks() > 1:
+            gradients = average(gradients)
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
-            parameter.grad = self._none(parameter) if gradient is None else gradient
+            parameter.grad = gradient
         return terms
 
     def _none(self, parameter: nn.Parameter) -> Tensor:

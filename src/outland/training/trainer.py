@@ -12,16 +12,20 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method
+from outland.methods.parts.ranks import rank, ranks
 from outland.progress import console
 from outland.snapshots import Snapshot
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
 from outland.training.evaluate import Evaluation
+from outland.training.parallel import PartBatches
 from outland.training.replay import Recorder
 from outland.training.selection import choosing_rule
 from outland.training.settings import TrainSettings
 from outland.training.stepper import WATCHED, Stepper
 from outland.training.steps import EagerSteps, ReplayedSteps, Row, Steps
 from outland.training.watch import Watcher
+
+_APART = 1_000_003  # between the random numbers of processes that train together
 
 
 class Diverged(OutlandError):
@@ -62,7 +66,8 @@ class Trainer:
                 f"train.select={settings.select} needs the part '{self.rule.part}', and this data has only "
                 f"{', '.join(splits.parts)}"
             )
-        self.batches = Batches(
+        kind = Batches if ranks() == 1 else PartBatches
+        self.batches = kind(
             splits.graphs,
             splits["train"],
             settings.batch_size,
@@ -75,7 +80,7 @@ class Trainer:
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
         self.recorder = Recorder(self.device)
-        self.replay = self.device.type == "cuda" if replay is None else replay
+        self.replay = self.device.type == "cuda" and ranks() == 1 if replay is None else replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}
@@ -102,6 +107,8 @@ class Trainer:
             )
             torch.manual_seed(self.seed + 1000 * done)
             self.method.reseed(self.seed + 1000 * done, self.device)
+        if rank():  # the checkpoint is the first process's
+            self.method.reseed(self.seed + 1000 * len(self.curves) + _APART * rank(), self.device)
         return len(self.curves)
 
     def fit(self) -> None:
@@ -114,7 +121,7 @@ class Trainer:
         settings, done = self.settings, len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
-            self.method.reseed(self.seed, self.device)
+            self.method.reseed(self.seed + _APART * rank(), self.device)
         steps, evaluation = self._ready()
         self.watcher.start(self.method.name, settings.epochs, len(self.batches), done)
         try:

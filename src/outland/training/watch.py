@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from outland.progress import console
+from outland.training.spec import RunSpec
 
 _EVERY = 30.0  # seconds between two lines of a log
 _COLUMNS = (
@@ -31,6 +32,10 @@ def shown(score: float | None, metric: str) -> str:
 
 class Watcher:
     """Sees a run go by and says nothing."""
+
+    def of(self, spec: RunSpec) -> "Watcher":
+        """Who watches the run of this spec; here the same for all."""
+        return self
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Training begins, with so many epochs already done."""

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
+from outland.methods.parts.ranks import total
 from outland.methods.parts.risk import label_losses, mean_over
 
 
@@ -17,9 +18,9 @@ def environment_means(values: Tensor, known: Tensor, environment: Tensor, count:
         count: S.
     """
     place = environment.clamp(0, count - 1)
-    total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1))
-    number = values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype))
-    return total / number.clamp(min=1), number > 0
+    found = total(values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1)))
+    number = total(values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype)))
+    return found / number.clamp(min=1), number > 0
 
 
 def environment_risks(logits: Tensor, batch: GraphBatch, schema: Schema) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from outland import kernels
 from outland.graphs import GraphBatch, Task
+from outland.methods.parts.ranks import ranks, total
 
 
 def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor, Tensor]:
@@ -35,12 +36,12 @@ def mean_over(values: Tensor, counted: Tensor) -> Tensor:
 
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
-    """The mean loss over the known labels of a batch; 0 if it has none."""
-    if kernels.fits(logits):
+    """The mean loss over the known labels of a batch, whoever holds its parts; 0 if it has none."""
+    if kernels.fits(logits) and ranks() == 1:
         from outland.kernels import risk  # needs Triton
 
         soft = task.kind == "multiclass" and batch.y.dim() > 1
         if risk.takes(logits) and not soft:
             return risk.mean_risk(logits, batch.y, batch.graph_mask, task.kind)
     losses, known = label_losses(logits, batch, task)
-    return losses.sum() / known.sum().clamp(min=1)
+    return total(losses.sum()) / total(known.sum()).clamp(min=1)

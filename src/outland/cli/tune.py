@@ -1,0 +1,80 @@
+"""`outland tune`: search a method's own space."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland.cli.options import Data, Kind, Seed, Shift
+from outland.errors import OutlandError
+
+
+def tune(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`.")],
+    method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")],
+    trials: Annotated[int, typer.Option(min=1, help="How many settings to try, in all processes together.")] = 20,
+    shift: Shift = None,
+    kind: Kind = None,
+    seed: Seed = 0,
+    epochs: Annotated[int | None, typer.Option(help="Train for so many epochs instead.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting of every trial.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of searches; this one gets a folder of its own in it.")] = Path(
+        "tuning"
+    ),
+    workers: Annotated[int, typer.Option(min=1, help="So many processes of one thread each, on a CPU.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    data: Data = None,
+) -> None:
+    """Search for a method's best settings on OOD validation; trials that fall behind the median are given up.
+
+    The same command goes on after Ctrl-C, a crash or kill -9, with more
+    --trials too; started several times, on machines that share the folder,
+    all work on one search. The test part is never looked at.
+    """
+    from outland.datasets import DataFolder
+    from outland.recipes import recipe_for
+    from outland.studies.search import Search
+    from outland.training import RunSpec
+
+    words = [
+        *(set_ or []),
+        *([] if epochs is None else [f"train.epochs={epochs}"]),
+        *([] if limit is None else [f"data.limit={limit}"]),
+    ]
+    recipe = recipe_for(dataset)
+    base = RunSpec.from_words(dataset, method, words, shift=shift, kind=kind, seed=seed, recipe=recipe)
+    search = Search(base, trials, out)
+    try:
+        search.work(workers, device=device, data=DataFolder(data))
+    except KeyboardInterrupt:
+        typer.secho("\nStopped. The same command goes on with the search.", err=True)
+        raise typer.Exit(130) from None
+    _show(search.report(), search.folder)
+
+
+def _show(report: dict[str, Any], folder: Path) -> None:
+    from collections import Counter
+
+    from rich.console import Console
+    from rich.table import Table
+
+    names = list(report["space"])
+    table = Table(
+        "trial", *names, "OOD validation", "epochs", "state", caption="larger is better; an error counts as negative"
+    )
+    for row in report["trials"][:20]:
+        value = "–" if row["value"] is None else f"{row['value']:.4f}"
+        settings = [str(row["params"].get(name, "–")) for name in names]
+        table.add_row(str(row["number"]), *settings, value, str(row["epochs"] or "–"), row["state"])
+    Console().print(table)
+    counts = Counter(row["state"] for row in report["trials"])
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    typer.echo(f"{len(report['trials'])} trials of at most {report['budget']}: {told}")
+    if report["best"] is None:
+        raise OutlandError("no trial came to its end: there is nothing to recommend")
+    best = " ".join(f"--set method.{name}={value}" for name, value in report["best"]["params"].items())
+    typer.echo(f"best: {best}")
+    typer.echo(f"record: {folder / 'search.json'}")

@@ -1,0 +1,68 @@
+"""Children that are killed. They are forked from one warm server, so that each costs milliseconds and not an import."""
+
+import multiprocessing
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["tests.faults.children"])
+PATIENCE = 120.0  # seconds after which a child hangs
+
+
+def begin(work: Callable[..., Any], *given: Any) -> Any:
+    """A child at work."""
+    child = _server.Process(target=work, args=given, daemon=True)
+    child.start()
+    return child
+
+
+def finish(work: Callable[..., Any], *given: Any) -> float:
+    """Let a child do all of its work; seconds that it took."""
+    started = time.perf_counter()
+    child = begin(work, *given)
+    child.join(PATIENCE)
+    assert child.exitcode == 0, f"the child ended with {child.exitcode}"
+    return time.perf_counter() - started
+
+
+def status(work: Callable[..., Any], *given: Any) -> int:
+    """How a child ended."""
+    child = begin(work, *given)
+    child.join(PATIENCE)
+    assert child.exitcode is not None, "the child hangs"
+    return int(child.exitcode)
+
+
+def told(log: Path) -> str:
+    """What a command said, which must not be a traceback."""
+    words = log.read_text()
+    assert "Traceback" not in words, words[-2000:]
+    return words
+
+
+class Killer:
+    """Kills children at random moments.
+
+    Args:
+        seed: of the moments.
+
+    Attributes:
+        kills: how many children died by it; those that had ended before do not count.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random, self.kills = random.Random(seed), 0
+
+    def let(self, longest: float, work: Callable[..., Any], *given: Any) -> bool:
+        """Begin some work and kill it within so many seconds; whether it was killed."""
+        child = begin(work, *given)
+        child.join(self._random.uniform(0, longest))
+        child.kill()
+        child.join()
+        self.kills += child.exitcode == -signal.SIGKILL
+        assert child.exitcode in (0, -signal.SIGKILL), f"the child ended with {child.exitcode}"
+        return child.exitcode != 0

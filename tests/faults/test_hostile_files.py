@@ -1,0 +1,381 @@
+"""Model folders, caches, records, recipes and archives that are not what they should be."""
+
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from outland.datasets.tu import MUTAG, read_archive
+from outland.errors import OutlandError
+from outland.files import canonical_json, checksum, digest
+from outland.graphs import Cache
+from outland.recipes import find_recipe, recipe_names
+from outland.report.study_page import page
+from outland.report.study_text import csv_text, latex, markdown
+from outland.snapshots import Snapshot, read_snapshot, write_snapshot
+from outland.studies import find_study
+from outland.studies.engines.parcels import pack, unpack
+from outland.studies.ledger import Ledger
+from outland.studies.results import Results
+from outland.studies.runner import run_study
+from outland.studies.search import Search
+from outland.studies.tuned import tuned
+from outland.training import RunRecord, RunSpec, load_model
+from tests.conftest import SAMPLES
+from tests.faults.hostile import Tried, altered, damaged, many, odd
+from tests.graphs.test_cache import RECIPE, toy
+
+pytestmark = pytest.mark.faults
+WORDS = ["train.epochs=2", "data.limit=24", "backbone.width=8"]
+
+
+@pytest.fixture(scope="module")
+def finished(motif, cache, tmp_path_factory):
+    """A study with one finished run, and what to find it by."""
+    out = tmp_path_factory.mktemp("finished")
+    study = find_study("covariate")
+    cells = study.cells(1, WORDS, ["AIA/motif-base"])
+    assert run_study(study, cells, out, device="cpu", cache=cache).states == {"done": 1}
+    return study, cells, out, Ledger(study, out).folder(cells[0].specs[0]).path
+
+
+def sealed(folder: Path, values: object, tensors: bytes | dict) -> Path:
+    """A snapshot by somebody who knows how to seal one."""
+    folder.mkdir(exist_ok=True)
+    if isinstance(tensors, bytes):
+        (folder / "tensors.safetensors").write_bytes(tensors)
+    else:
+        save_file(tensors, folder / "tensors.safetensors")
+    state = {"format": 1, "sha256": checksum(folder / "tensors.safetensors"), "values": values}
+    (folder / "state.json").write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["state.json", "tensors.safetensors"])
+def test_damaged_model_folders(name, finished, tmp_path, tally):
+    tried, model = Tried(), tmp_path / "model"
+    write_snapshot(model, read_snapshot(finished[3] / "model"))
+    whole = (model / name).read_bytes()
+
+    @many(150)
+    @given(damaged(whole))
+    def one(content):
+        (model / name).write_bytes(content)
+        assert tried(lambda: load_model(tmp_path)) is None or content == whole or name == "state.json"
+
+    one()
+    assert tried.refused > 0.9 * tried.inputs
+    tally("inputs", "model folders", tried.inputs)
+
+
+def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
+    tried, saved = Tried(), read_snapshot(finished[3] / "model")
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+
+    @many(400)
+    @given(altered(saved.values))
+    def one(values):
+        try:
+            sealed(tmp_path / "model", values, saved.tensors)
+        except ValueError:  # NaN cannot be sealed
+            return
+        tried(lambda: load_model(tmp_path))
+
+    one()
+    for method in (f"{tmp_path / 'evil.py'}:Evil", "evil.py:Evil", "../evil.py:Evil", "os:system", "outland.cli:main"):
+        values = {**saved.values, "spec": {**saved.values["spec"], "method": method}}
+        sealed(tmp_path / "model", values, saved.tensors)
+        with pytest.raises(OutlandError):
+            load_model(tmp_path)
+    for change in ({"width": 10**9}, {"layers": 10**9}, {"heads": 2**40, "kind": "gat"}, {"width": 9, "layers": 9999}):
+        spec = {**saved.values["spec"], "backbone": {**saved.values["spec"]["backbone"], **change}}
+        sealed(tmp_path / "model", {**saved.values, "spec": spec}, saved.tensors)
+        assert tried(lambda: load_model(tmp_path)) is None  # and the memory is still there
+    assert not (tmp_path / "ran").exists()
+    assert tried.refused > 0.3 * tried.inputs
+    tally("inputs", "model folders", tried.inputs)
+
+
+def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
+    tried, cache = Tried(), Cache(tmp_path)
+    cache.store(RECIPE, toy())
+    entry = read_snapshot(cache.path(RECIPE))
+    names = sorted(entry.tensors)
+
+    @many(300)
+    @given(
+        altered(entry.values) | st.just(entry.values),
+        st.lists(st.tuples(st.sampled_from(names), st.sampled_from(["gone", "large", "wrong", "short"])), max_size=2),
+    )
+    def one(values, changes):
+        tensors = dict(entry.tensors)
+        for name, change in changes:
+            tensor = tensors.pop(name, entry.tensors[name])
+            if change != "gone":
+                large = tensor.clone().fill_(100) if change == "large" else tensor
+                tensors[name] = {"wrong": tensor.double(), "short": tensor[:1].clone()}.get(change, large)
+        try:
+            sealed(cache.path(RECIPE), values, tensors)
+        except ValueError:
+            return
+        found = tried(lambda: cache.load(RECIPE))
+        if found is not None:
+            tried(lambda: walk(found))
+
+    def walk(splits):
+        from outland.graphs import Batches
+
+        splits.check()
+        for index in splits.parts.values():
+            for batch in Batches(splits.graphs, index, 2):
+                batch.x.sum()
+
+    one()
+    assert tried.refused > 50
+    tally("inputs", "caches", tried.inputs)
+
+
+def render(study, cells, out):
+    """Everything that a report does with records."""
+    results = Results.read(study, cells, out)
+    if not results.records:
+        raise OutlandError("; ".join(results.problems) or "nothing there")
+    markdown(results)
+    latex(results)
+    csv_text(results, WORDS)
+    page(results, WORDS, {})
+
+
+def test_records_of_anything(finished, tmp_path, tally):
+    study, cells, _, folder = finished
+    tried, place = Tried(), tmp_path / "runs" / folder.name / "record.json"
+    place.parent.mkdir(parents=True)
+    whole = json.loads((folder / "record.json").read_text())
+
+    @many(250)
+    @given(altered(whole))
+    def one(plain):
+        place.write_text(json.dumps(plain))
+        tried(lambda: RunRecord.read(place))
+        tried(lambda: render(study, cells, tmp_path))
+
+    one()
+
+    @many(150)
+    @given(damaged((folder / "record.json").read_bytes()))
+    def other(content):
+        place.write_bytes(content)
+        tried(lambda: RunRecord.read(place))
+
+    other()
+    for text in ("[" * 100_000, '{"a":' * 100_000, "1" * 10_000, "null", "\xff"):
+        place.write_text(text)
+        with pytest.raises(OutlandError, match="is not a run record"):
+            RunRecord.read(place)
+        tried.inputs += 1
+    tally("inputs", "records", tried.inputs)
+
+
+def test_failures_and_reports_of_searches(finished, tmp_path, tally):
+    study, cells, _, folder = finished
+    tried, ledger = Tried(), Ledger(study, tmp_path)
+    place = tmp_path / "runs" / folder.name / "failure.json"
+    place.parent.mkdir(parents=True)
+    report = {"spec": cells[0].specs[0].to_json(), "budget": 9, "finished": True, "best": {"params": {"gamma": 0.5}}}
+    found = tmp_path / "searches" / "one" / "search.json"
+    found.parent.mkdir(parents=True)
+
+    @many(200)
+    @given(st.binary(max_size=40) | odd.map(lambda value: json.dumps({"error": value}).encode()), altered(report))
+    def one(content, plain):
+        place.write_bytes(content)
+        tried(lambda: ledger.failure(cells[0].specs[0]))
+        found.write_text(json.dumps(plain))
+        tried(lambda: tuned(cells, tmp_path / "searches"))
+
+    one()
+    found.write_text("[" * 100_000)
+    with pytest.raises(OutlandError, match="not the report of a search"):
+        tuned(cells, tmp_path / "searches")
+    tally("inputs", "records", tried.inputs)
+
+
+def test_journals_of_anything(tmp_path, tally):
+    pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'outland[tune]'")
+    tried = Tried()
+    hunt = Search(RunSpec.make("motif", "erm"), 2, tmp_path)
+    hunt.report()
+    journal = hunt.folder / "journal.log"
+    whole = journal.read_bytes()
+
+    @many(60)
+    @given(damaged(whole))
+    def one(content):
+        journal.write_bytes(content)
+        tried(hunt.report)
+
+    one()
+    tally("inputs", "records", tried.inputs)
+
+
+def test_recipes_of_anything(tmp_path, tally):
+    import tomllib
+
+    import outland.recipes
+
+    folder = Path(outland.recipes.__file__).parent
+    tried, place = Tried(), tmp_path / "mine.toml"
+
+    def use():
+        recipe = find_recipe(str(place))
+        list(recipe.lines())
+        assert isinstance(recipe.about, str)
+        recipe.expected("motif", "base", "covariate")
+        recipe.shape("motif", "base", "covariate")
+        for method in ("erm", "aia", "aia:paper"):
+            RunSpec.make("motif", method, recipe=recipe)
+
+    for name in recipe_names():
+
+        @many(40)
+        @given(damaged((folder / f"{name}.toml").read_bytes()))
+        def one(content):
+            place.write_bytes(content)
+            tried(use)
+
+        one()
+    motif = tomllib.loads((folder / "motif.toml").read_text())
+
+    @many(400)
+    @given(altered(motif))
+    def other(plain):
+        place.write_text(toml(plain), encoding="utf-8", errors="surrogateescape")
+        tried(use)
+
+    other()
+    for text in ("a = " + "[" * 100_000, "a = " + "9" * 10_000, "a.b." * 10_000 + "c = 1", "\x00", "a = 1e999"):
+        place.write_text(text)
+        with pytest.raises(OutlandError):
+            use()
+        tried.inputs += 1
+    assert tried.refused > 50
+    tally("inputs", "recipes", tried.inputs)
+
+
+def toml(value, top=True) -> str:
+    """A plain value in TOML, on one line but for the top."""
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(str(key))} = {toml(one, False)}" for key, one in value.items()]
+        return "\n".join(rows) if top else f"{{ {', '.join(rows)} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(toml(one, False) for one in value)}]"
+    if isinstance(value, str):
+        return json.dumps(value).replace("\x7f", "\\u007f")
+    return '""' if value is None else json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
+
+
+def test_damaged_archives(tmp_path, tally):
+    tried, place = Tried(), tmp_path / "MUTAG.zip"
+    whole = (SAMPLES / "tu-sample" / "MUTAG.zip").read_bytes()
+
+    @many(200)
+    @given(damaged(whole))
+    def one(content):
+        place.write_bytes(content)
+        tried(lambda: MUTAG().read(place))
+
+    one()
+    names = ("A", "graph_indicator", "graph_labels", "node_labels")
+    numbers = st.lists(
+        st.sampled_from(["1", "2", "1, 2", "2, 1", "0", "-1", "9" * 30, "x", "", "1.5", "1, 1"]), max_size=6
+    )
+
+    @many(300)
+    @given(st.fixed_dictionaries(dict.fromkeys(names, numbers)), st.sampled_from(["", "../", "/", "a/"]))
+    def other(members, before):
+        with zipfile.ZipFile(place, "w") as archive:
+            for name, lines in members.items():
+                archive.writestr(f"{before}MUTAG_{name}.txt", "\n".join(lines))
+        tried(lambda: read_archive(place, "MUTAG", labelled=True))
+
+    other()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["MUTAG.zip"]
+    tally("inputs", "archives", tried.inputs)
+
+
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("MUTAG_A.txt", "w", force_zip64=True) as stream,
+    ):
+        for _ in range(1100):
+            stream.write(b"1, 1\n" * 200_000)
+    with pytest.raises(OutlandError, match="1,100,000,000 bytes"):
+        read_archive(tmp_path / "bomb.zip", "MUTAG", labelled=True)
+
+
+def test_parcels_of_anything(tmp_path, tally):
+    tried, here = Tried(), tmp_path / "here"
+    (here / "run" / "model").mkdir(parents=True)
+    (here / "run" / "record.json").write_text("{}")
+    (here / "run" / "model" / "weights").write_bytes(bytes(700))
+    whole, there = pack(here, ["run"]), tmp_path / "deep" / "there"
+
+    @many(200)
+    @given(damaged(whole))
+    def one(content):
+        tried(lambda: unpack(content, there))
+
+    one()
+    paths = st.sampled_from(
+        ["../x", "../../x", "/tmp/outland-x", "run/../../x", "run", ".", "", "a\x00b", "x" * 300, "~"]
+    )
+    kinds = st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
+
+    @many(200)
+    @given(st.lists(st.tuples(paths | st.text(max_size=8), kinds, paths), max_size=3))
+    def other(members):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            for name, kind, link in members:
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname = kind, link
+                try:
+                    archive.addfile(member)
+                except (ValueError, UnicodeEncodeError):
+                    continue
+        tried(lambda: unpack(stream.getvalue(), there))
+
+    other()
+    outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(here) and not path.is_relative_to(there)]
+    assert outside == [tmp_path / "deep"]
+    assert not Path("/tmp/outland-x").exists()
+    assert not [path for path in there.rglob("*") if path.is_symlink()]
+    tally("inputs", "parcels", tried.inputs)
+
+
+def test_snapshots_have_room_for_every_plain_value(tmp_path):
+    """What can be written can be read again."""
+
+    @many(100)
+    @given(
+        st.dictionaries(
+            st.text(max_size=5), st.integers() | st.text(max_size=9) | st.floats(allow_nan=False), max_size=4
+        )
+    )
+    def one(values):
+        values = {name: value for name, value in values.items() if value not in (float("inf"), float("-inf"))}
+        try:
+            write_snapshot(tmp_path / "s", Snapshot({"a": torch.ones(2)}, values))
+        except UnicodeEncodeError:
+            return
+        assert read_snapshot(tmp_path / "s").values == values
+
+    one()

@@ -1,0 +1,39 @@
+"""kill -9 while a table is predicted: the file is whole or not there, and the next attempt gives the same rows."""
+
+import pytest
+
+from tests.faults import children
+from tests.faults.harness import Killer, finish
+
+pytest.importorskip("outland.estimators", reason="this version has no `outland predict`")
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A small model of molecules."""
+    folder = tmp_path_factory.mktemp("prediction")
+    words = ["fit", str(children.TABLE), "--target", "p_np", "--method", "erm", "--epochs", "2", "--no-compare"]
+    words += ["--set", "backbone.width=8", "--out", str(folder / "model")]
+    finish(children.command, words, folder / "log", folder / "cache")
+    return folder / "model"
+
+
+def test_predictions(model, tmp_path, tally):
+    head, *rows = children.TABLE.read_text().splitlines(keepends=True)
+    table, log = tmp_path / "long.csv", tmp_path / "log"
+    table.write_text(head + "".join(rows * 5))
+    (tmp_path / "killed").mkdir()
+    whole, out = tmp_path / "whole.csv", tmp_path / "killed" / "out.csv"
+    words = ["predict", str(model), str(table), "--no-shift", "--out"]
+    length = finish(children.command, [*words, str(whole)], log, tmp_path / "cache")
+    killer = Killer(seed=5)
+    while killer.kills < 15:
+        if killer.let(length, children.command, [*words, str(out)], log, tmp_path / "cache"):
+            assert not out.exists() or out.read_bytes() == whole.read_bytes()
+        else:
+            assert out.read_bytes() == whole.read_bytes()
+        out.unlink(missing_ok=True)
+    finish(children.command, [*words, str(out)], log, tmp_path / "cache")
+    assert out.read_bytes() == whole.read_bytes()
+    tally("kills", "prediction", killer.kills)
