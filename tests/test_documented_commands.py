@@ -3,17 +3,23 @@
 import gzip
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
+from outland.estimators import GraphClassifier
 from tests.conftest import SAMPLES
+from tests.estimators.cases import SMALL, bbbp
 from tests.test_cli import outland  # noqa: F401 (a fixture)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS_DATA = ("data show molbbbp",)
 LESS = {
+    "fit": "--epochs 1 --set backbone.width=8 --no-compare",
+    "predict": "--no-shift",
+    "explain": "--most 20",
     "train": "--set data.limit=40 --set backbone.width=8 --set train.epochs=1 --force --device cpu",
     "shift": "--trials 1 --most 60 --set shift.steps=20 --set shift.folds=3 --device cpu",
     "study": "--seeds 1 --epochs 1 --limit 40 --only ERM/motif-base --set backbone.width=8 --device cpu",
@@ -48,8 +54,15 @@ def shortened(command: str) -> list[str]:
     return words + more
 
 
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """The model that the commands on one's own molecules name."""
+    fitted = GraphClassifier("aia", epochs=1, backbone=SMALL).fit(*bbbp())
+    return fitted.save(tmp_path_factory.mktemp("models") / "model")
+
+
 @pytest.fixture
-def workplace(outland, tmp_path):  # noqa: F811
+def workplace(outland, tmp_path, model, request):  # noqa: F811
     """A folder with the files that the commands name."""
     head, *rows = (SAMPLES / "bbbp.csv").read_text().replace("p_np", "active").splitlines(keepends=True)
     half = len(rows) // 2
@@ -57,6 +70,8 @@ def workplace(outland, tmp_path):  # noqa: F811
         (tmp_path / name).write_text(head + "".join(part))
     with gzip.open(tmp_path / "molecules.csv.gz", "wt") as file:
         file.write(head.replace("smiles", "SMILES") + "".join(rows))
+    if not request.node.callspec.params["command"].startswith("fit"):
+        shutil.copytree(model, tmp_path / "molecules-active-model")
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
     (tmp_path / "mine.toml").write_text(recipe.group(1))
     example = re.search(r"```python\n(.*?class Yours\(Method\).*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)

@@ -1,6 +1,7 @@
 """A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,19 @@ class Snapshot:
         return {key.removeprefix(f"{name}."): t for key, t in self.tensors.items() if key.startswith(f"{name}.")}
 
 
-def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
-    """Write a snapshot as a folder, whole or not at all."""
+def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | None = None) -> None:
+    """Write a snapshot as a folder, whole or not at all; `texts`, by file name, lie in it under the same seal."""
     try:
         with new_folder(folder) as scratch:
             write_tensors(scratch / _TENSORS, snapshot.tensors)
-            state = {"format": FORMAT, "sha256": checksum(scratch / _TENSORS), "values": snapshot.values}
+            for name, text in (texts or {}).items():
+                (scratch / name).write_text(text, encoding="utf-8")
+            state = {
+                "format": FORMAT,
+                "sha256": checksum(scratch / _TENSORS),
+                "texts": {name: digest(text) for name, text in (texts or {}).items()},
+                "values": snapshot.values,
+            }
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
     except OSError as problem:
         raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
@@ -53,6 +61,11 @@ def read_snapshot(folder: Path) -> Snapshot:
             raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
         if seal != digest(canonical_json(state)) or state["sha256"] != checksum(folder / _TENSORS):
             raise DamagedSnapshot(f"{folder} has changed since it was written")
+        for name, sha256 in state.get("texts", {}).items():
+            if Path(name).name != name or checksum(folder / name) != sha256:
+                raise DamagedSnapshot(f"{folder} has changed since it was written: {name} is not what it was")
         return Snapshot(load_file(folder / _TENSORS), state["values"])
+    except FileNotFoundError as problem:
+        raise DamagedSnapshot(f"{folder} is not whole: {Path(problem.filename or '').name} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None

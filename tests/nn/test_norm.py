@@ -42,3 +42,12 @@ def test_the_constant_before_a_norm_has_no_gradient_while_training():
     before.eval()
     assert torch.equal(before(x), plain(x))
     assert torch.autograd.grad(before(x).sum(), before.bias)[0].tolist() == pytest.approx([20] * 3)
+
+
+def test_without_a_momentum_every_batch_counts_alike_a_single_row_too():
+    layer = BatchNorm(2, momentum=None).train()
+    for rows in ([[1.0, 2.0], [3.0, 6.0]], [[8.0, 1.0]]):
+        layer(torch.tensor(rows))
+    assert layer.running_mean.tolist() == [5.0, 2.5]
+    assert layer.running_var.tolist() == [1.0, 4.0]  # of one row it is 0
+    assert int(layer.num_batches_tracked) == 2

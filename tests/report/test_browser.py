@@ -53,10 +53,10 @@ def browser() -> str:
     return found
 
 
-def opened(text: str, folder: Path) -> tuple[dict, str]:
+def opened(text: str, folder: Path, probe: str = PROBE) -> tuple[dict, str]:
     """What the probe saw, and what the browser said on its console."""
     path = folder / "page.html"
-    path.write_text(text.replace("</body>", f"{PROBE}</body>"))
+    path.write_text(text.replace("</body>", f"{probe}</body>"))
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,900"]
     words += [f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--dump-dom", path.as_uri()]
     done = subprocess.run([browser(), *words], capture_output=True, text=True, timeout=60, check=True)

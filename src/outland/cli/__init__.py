@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from outland import __version__
-from outland.cli import data, shift, study, tune
+from outland.cli import data, molecules, shift, study, tune
 from outland.cli.options import (
     Data,
     DatasetName,
@@ -35,6 +35,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
+app.command()(molecules.fit)
+app.command()(molecules.predict)
+app.command()(molecules.explain)
 app.command("shift")(shift.shift)
 
 

@@ -29,6 +29,10 @@ def shift(
         list[str] | None,
         typer.Option("--set", metavar="GROUP.NAME=VALUE", help="As shift.steps=500 or backbone.width=64."),
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Of two tables: a map of both, as a PNG, SVG or PDF file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the picture if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "cpu",
     data: Data = None,
@@ -44,10 +48,15 @@ def shift(
     from outland.datasets import DataFolder, TableSettings
     from outland.settings import change
     from outland.shift import measure_shift
-    from outland.shift.sources import find_sides
+    from outland.shift.sources import find_sides, is_table
     from outland.training.runs import find_device
 
     settings = _settings(trials, most, epsilon, set_ or [])
+    tables = is_table(first) and is_table(second)
+    if picture is not None and not tables:
+        raise OutlandError("--picture is for two tables of molecules")
+    if picture is not None and picture.exists() and not force:
+        raise OutlandError(f"{picture} exists: choose another --picture, or replace it with --force")
     table = change(TableSettings(""), {"smiles": smiles, "target": tuple(target or ()), "task": task}, "table")
     sides = find_sides(first, second, table, DataFolder(data))
     result = measure_shift(
@@ -59,11 +68,25 @@ def shift(
         seed=seed,
         device=find_device(device),
     )
-    plain = {"first": first, "second": second, **result.to_json(), "notes": [*sides.notes, *result.notes]}
+    news = _news(first, second, smiles, picture) if tables else {}
+    plain = {"first": first, "second": second, **result.to_json(), "notes": [*sides.notes, *result.notes], **news}
     if as_json:
         typer.echo(json.dumps(plain, indent=1))
     else:
         _show(result, plain)
+
+
+def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[str, Any]:
+    """What is new in the second of two tables, and a map of both if it is wanted."""
+    from outland.shift.novelty import compare_tables
+
+    names = Path(first).name, Path(second).name
+    found = compare_tables(Path(first), Path(second), smiles)
+    if picture is not None:
+        from outland.report.shift_map import draw_map
+
+        draw_map(found, names, picture)
+    return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.unseen]}
 
 
 def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
@@ -97,6 +120,8 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
     screen = Console(soft_wrap=True)
     screen.print(table)
     screen.print(result.sentence())
+    if "news" in plain:
+        screen.print(plain["news"], markup=False, highlight=False)
     how = "found on the null" if result.calibrated else "as given"
     fixed = next(row for row in result.by_epsilon if row["epsilon"] == 1e-12)
     epsilon = "∞" if result.epsilon == math.inf else f"{result.epsilon:.1e}"

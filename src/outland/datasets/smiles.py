@@ -51,12 +51,12 @@ class Chunk:
 
 
 def read_molecules(
-    smiles: Iterable[str], wanted: Wanted, title: str, total: int | None = None, workers: int | None = None
+    smiles: Iterable[Any], wanted: Wanted, title: str, total: int | None = None, workers: int | None = None
 ) -> Iterator[Chunk]:
     """Featurise a stream of SMILES, a chunk at a time and in order; large streams are shared out to processes.
 
     Args:
-        smiles: the stream.
+        smiles: the stream; RDKit molecules may stand in it too.
         wanted: what to find out.
         title: of the progress bar.
         total: how many there are, if that is known.
@@ -71,14 +71,14 @@ def read_molecules(
     yield from track(results, title, None if total is None else -(-total // _CHUNK))
 
 
-def _chunks(smiles: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def _chunks(smiles: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
     stream, start = iter(smiles), 0
     while some := list(islice(stream, _CHUNK)):
         yield start, some
         start += len(some)
 
 
-def _chunk(task: tuple[int, list[str]], wanted: Wanted) -> Chunk:
+def _chunk(task: tuple[int, list[Any]], wanted: Wanted) -> Chunk:
     start, smiles = task
     chunk = Chunk([], [], [], [], [], [])
     for place, text in enumerate(smiles, start):
@@ -97,7 +97,13 @@ def not_utf8(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _try(text: str, wanted: Wanted) -> tuple[str, Any]:
+def _try(text: Any, wanted: Wanted) -> tuple[str, Any]:
+    if isinstance(text, rdkit().Mol):
+        return ("", text) if text.GetNumAtoms() else ("a molecule without atoms", None)
+    if text is None or text != text:  # NaN, as tables have it
+        return "no SMILES", None
+    if not isinstance(text, str):
+        return f"a {type(text).__name__}, neither SMILES nor molecule", None
     if not text.strip():
         return "no SMILES", None
     if len(text) > LONGEST:

@@ -10,21 +10,22 @@ from outland.errors import OutlandError
 from outland.graphs import PARTS
 
 Parts = dict[str, Tensor]
-FRACTIONS = (0.8, 0.1, 0.1)
+Fractions = tuple[float, float, float]
+FRACTIONS: Fractions = (0.8, 0.1, 0.1)
 ENVIRONMENTS = 10
 
 
-def by_group(groups: Tensor) -> Parts:
+def by_group(groups: Tensor, fractions: Fractions = FRACTIONS) -> Parts:
     """Whole groups (scaffolds, clusters) stay together; large ones train, rare ones test: OGB's scaffold rule.
 
     Groups are taken by (size, first row), descending. A group goes to train if it still fits in 80 %, else to val if
-    train and val then fit in 90 %, else to test.
+    train and val then fit in 90 %, else to test; or what `fractions` say.
     """
     members: dict[int, list[int]] = {}
     for row, group in enumerate(groups.tolist()):
         members.setdefault(group, []).append(row)
     ordered = sorted(members.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
-    most_train, most_val = FRACTIONS[0] * len(groups), (FRACTIONS[0] + FRACTIONS[1]) * len(groups)
+    most_train, most_val = fractions[0] * len(groups), (fractions[0] + fractions[1]) * len(groups)
     train: list[int] = []
     val: list[int] = []
     test: list[int] = []
@@ -39,12 +40,12 @@ def by_group(groups: Tensor) -> Parts:
     return {name: torch.tensor(sorted(rows), dtype=torch.long) for name, rows in named}
 
 
-def in_order(order: Tensor, keys: Tensor | None = None) -> Parts:
+def in_order(order: Tensor, keys: Tensor | None = None, fractions: Fractions = FRACTIONS) -> Parts:
     """The first 80 % of an order train, the next tenth validates, the last tests.
 
     With `keys`, graphs of equal key stay together: a cut moves on to where the key changes.
     """
-    cuts = [int(FRACTIONS[0] * len(order)), int((FRACTIONS[0] + FRACTIONS[1]) * len(order))]
+    cuts = [int(fractions[0] * len(order)), int((fractions[0] + fractions[1]) * len(order))]
     if keys is not None:
         ranked = keys[order].tolist()
         for place, cut in enumerate(cuts):
@@ -55,9 +56,9 @@ def in_order(order: Tensor, keys: Tensor | None = None) -> Parts:
     return {"train": order[:first], "val": order[first:second], "test": order[second:]}
 
 
-def by_size(sizes: Tensor) -> Parts:
+def by_size(sizes: Tensor, fractions: Fractions = FRACTIONS) -> Parts:
     """Large graphs train, small ones validate, the smallest test."""
-    return in_order(sizes.argsort(descending=True, stable=True), sizes)
+    return in_order(sizes.argsort(descending=True, stable=True), sizes, fractions)
 
 
 def by_time(times: Tensor) -> Parts:
@@ -65,11 +66,11 @@ def by_time(times: Tensor) -> Parts:
     return in_order(times.argsort(stable=True), times)
 
 
-def at_random(groups: Tensor, seed: int) -> Parts:
+def at_random(groups: Tensor, seed: int, fractions: Fractions = FRACTIONS) -> Parts:
     """No shift: a seeded draw, in which rows of one group (one molecule) stay together."""
     names, place = groups.unique(return_inverse=True)
     key = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed))[place]
-    return in_order(key.argsort(stable=True), key)
+    return in_order(key.argsort(stable=True), key, fractions)
 
 
 def smallest_halved(sizes: Tensor, seed: int) -> Parts:

@@ -76,7 +76,7 @@ class BatchNorm(nn.BatchNorm1d):
     ) -> Tensor:
         """Normalise `x [N, d]`; `mask [N]` says which rows are real. A ReLU and dropout may follow at once."""
         still = not (self.training or (torch.is_grad_enabled() and self.weight.requires_grad))
-        if kernels.fits(x) and len(x) and (self.training or still):
+        if self.momentum is not None and kernels.fits(x) and len(x) and (self.training or still):
             return self._fused(x, mask, relu, dropout)
         return _then(self._normalise(x, mask), relu, dropout)
 
@@ -126,7 +126,8 @@ class BatchNorm(nn.BatchNorm1d):
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
-        assert self.momentum is not None
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(variance, self.momentum)
         self.num_batches_tracked += 1
+        # Without a momentum, as where statistics are taken anew, every batch counts alike.
+        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)

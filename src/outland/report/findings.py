@@ -30,6 +30,12 @@ def findings(splits: Splits) -> list[str]:
         )
     if source["fragments"]:
         lines.append(f"{source['fragments']:,} molecules are salts or mixtures of several fragments (kept whole)")
+    atoms = splits.graphs.node_counts
+    scaffolds = len(splits.graphs.extra["scaffold"].unique())
+    lines.append(
+        f"{scaffolds:,} scaffolds; from {int(atoms.min())} to {int(atoms.max())} atoms, half of them up to "
+        f"{int(atoms.median())}"
+    )
     lines.append(f"{splits.schema.environments} training environments, by {source['environments']}")
     return lines
 

@@ -1,0 +1,163 @@
+"""`outland fit`, `predict` and `explain`: for a person with a table of molecules."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outland.cli.options import Environment, Seed, Smiles, Split, TaskKind, Time, table_shift
+from outland.errors import OutlandError
+
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` wrote.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for whichever is there.")]
+Target = Annotated[str, typer.Option(help="Your table's column of labels.")]
+
+
+def fit(
+    table: Table,
+    target: Target,
+    smiles: Smiles = "smiles",
+    out: Annotated[Path | None, typer.Option(help="The model folder. [default: TABLE-TARGET-model]")] = None,
+    method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`.")] = "aia",
+    shift: Annotated[
+        str | None, typer.Option(help="What will be new: scaffold, size, cluster, time or random. [default: scaffold]")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the table. [default: 40,000 looks at a molecule in all]")
+    ] = None,
+    balance: Annotated[
+        bool, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
+    ] = True,
+    compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Train ERM too, to compare with.")] = True,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GROUP.NAME=VALUE", help="As method.gamma=0.5 or backbone.width=128."),
+    ] = None,
+    task: TaskKind = "auto",
+    environment: Environment = None,
+    split: Split = None,
+    time: Time = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Train a model on a table of molecules that is meant for molecules unlike them.
+
+    Says what it finds in the table, holds out whole scaffolds, trains, judges the model on what was held out with plain
+    training (ERM) beside it, and writes a model folder. Takes minutes on two cores.
+    """
+    from rich.console import Console
+
+    from outland.datasets import TableSettings, find_dataset
+    from outland.estimators import save_folder
+    from outland.estimators.fitting import Plan
+    from outland.estimators.tables import check_table, fit_splits
+    from outland.report.findings import tell
+    from outland.report.fit_text import score_table, sentences
+    from outland.settings import change, parse_assignments
+    from outland.training.runs import find_device
+    from outland.training.watch import watcher
+
+    folder = out or Path(f"{table.name.split('.')[0]}-{_word(target)}-model")
+    if folder.exists() and not force:
+        raise OutlandError(f"{folder} exists: choose another --out, or replace it with --force")
+    columns = {"smiles": smiles, "target": target, "task": task, "environment": environment, "split": split}
+    settings = change(TableSettings(str(table)), {**columns, "time": time}, "table")
+    check_table(settings)
+    plan = Plan.make(method, epochs, balance, parse_assignments(set_ or [], ("method", "backbone", "train")))
+    where = find_device(device)
+    source = find_dataset(table.name, settings)
+    splits = source.load(table_shift(shift, split, time) or "scaffold", "covariate")
+    screen = Console(soft_wrap=True)
+    tell(splits, folder.with_name(f"{folder.name}-set-aside.csv"))
+    fitted = fit_splits(splits, settings, plan, compare=compare, seed=seed, device=where, watch=watcher())
+    save_folder(fitted.model, folder, force)
+    screen.print(score_table(fitted))
+    for line in sentences(fitted, folder, str(table)):
+        screen.print(line, highlight=False, markup=False)
+
+
+def _word(name: str) -> str:
+    """A column's name as part of a file's."""
+    return "".join(one if one.isalnum() or one in "-_" else "-" for one in name)
+
+
+def predict(
+    model: Model,
+    table: Table,
+    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write. [default: TABLE-predicted.csv]")] = None,
+    shift: Annotated[
+        bool, typer.Option("--shift/--no-shift", help="Measure how far the table is from training.")
+    ] = True,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Add a prediction and a distance flag to each row of a table, however long it is.
+
+    Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
+    molecules the model was trained on, and whether to trust it.
+    """
+    from outland.estimators import load_folder
+    from outland.estimators.streaming import predict_table
+    from outland.report.trust import trust
+    from outland.training.runs import find_device
+
+    loaded = load_folder(model, find_device(device))
+    place = out or Path(f"{table.name.split('.')[0]}-predicted.csv")
+    column = smiles or loaded.about.get("source", {}).get("smiles", "smiles")
+    report = predict_table(loaded, table, place, smiles=column, shift=shift, force=force)
+    good = report.rows - report.bad
+    typer.echo(f"{place}: {report.rows:,} rows in {report.seconds:.0f} s; {report.bad:,} cannot be read")
+    for reason, count in report.problems.most_common(3):
+        typer.echo(f"  {count:,}: {reason}")
+    if loaded.classes:
+        typer.echo("called: " + ", ".join(f"{name} {count:,}" for name, count in sorted(report.classes.items())))
+    if len(loaded.classes) == 2:
+        typer.echo(f"outland_probability is of '{loaded.classes[1]}', called so above {loaded.threshold:.2f}")
+    named = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
+    typer.echo(f"distance: {named} of {good:,}")
+    typer.echo(trust(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
+
+
+def explain(
+    model: Model,
+    table: Table,
+    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of labels, to see errors. [default: as in training, if it is there]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write. [default: TABLE-explained.html]")] = None,
+    most: Annotated[int, typer.Option(min=1, help="Draw at most so many rows, from the first on.")] = 1000,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Draw every molecule of a table with the atoms and bonds its prediction rests on, as one HTML page.
+
+    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count as
+    stable, and needs no network.
+    """
+    from itertools import islice
+
+    from outland.datasets.tables import read_rows
+    from outland.estimators import load_folder
+    from outland.estimators.explained import explain_table, way
+    from outland.files import write_text
+    from outland.report.explain_page import explain_page
+    from outland.training.runs import find_device
+
+    place = out or Path(f"{table.name.split('.')[0]}-explained.html")
+    if place.exists() and not force:
+        raise OutlandError(f"{place} exists: choose another --out, or replace it with --force")
+    if place.suffix not in (".html", ".htm"):
+        raise OutlandError(f"the report is a page: --out must end in .html, not {place.name}")
+    loaded = load_folder(model, find_device(device))
+    column = smiles or loaded.about.get("source", {}).get("smiles", "smiles")
+    rows = explain_table(loaded, table, column, target, most)
+    more = next(islice(read_rows(table), most, None), None) is not None
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, explain_page(loaded, rows, table.name, more))
+    typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
+    typer.echo(f"shaded: {way(loaded)}")

@@ -1,0 +1,111 @@
+"""A classifier of molecules or graphs that is trained to survive a shift."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+
+from outland.estimators.base import GraphEstimator
+from outland.estimators.carving import Shift
+from outland.estimators.inputs import BadInput
+from outland.graphs import Task
+
+
+class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
+    """Tells classes of molecules or graphs apart, also where they are unlike the training ones.
+
+    Validation rows are cut out of the training set so that they imitate the shift: with `shift="scaffold"`, whole
+    scaffolds, the rare ones. They choose the epoch and the temperature of the probabilities.
+
+    Args:
+        method: a name from `outland list methods`, or NAME:PRESET.
+        shift: what will be new: `scaffold`, `size`, `cluster`, `random` (nothing) or `environment`; `auto` is scaffold
+            for molecules and size for graphs.
+        validation: share of the rows that is held out.
+        epochs: passes over the training rows; None takes as many as make 40,000 looks at a graph, from 4 to 40.
+        class_weight: `balanced` draws rare classes as often as the others (a row at most ten times an epoch), corrects
+            the probabilities for it, and calls a row by the class that is likelier than its share in training; None
+            leaves classes as they are.
+        settings, backbone, train: changes of the method's settings, the network's, and the training frame's.
+        random_state: decides everything random.
+        device: `cpu`, `cuda`, or `auto`.
+        verbose: show progress.
+
+    >>> smiles = ["CCO", "CCN", "CCC", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C"] * 4
+    >>> model = GraphClassifier("erm", shift="random", epochs=1).fit(smiles, ["chain", "ring"] * 12)
+    >>> model.predict_proba(["CCCl"]).shape, list(model.classes_)
+    ((1, 2), ['chain', 'ring'])
+    """
+
+    classifies: ClassVar[bool] = True
+    classes_: np.ndarray[Any, Any]
+
+    def __init__(
+        self,
+        method: str = "aia",
+        *,
+        shift: Shift = "auto",
+        validation: float = 0.1,
+        epochs: int | None = None,
+        class_weight: Literal["balanced"] | None = "balanced",
+        settings: Mapping[str, Any] | None = None,
+        backbone: Mapping[str, Any] | None = None,
+        train: Mapping[str, Any] | None = None,
+        random_state: int | None = 0,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            method,
+            shift=shift,
+            validation=validation,
+            epochs=epochs,
+            settings=settings,
+            backbone=backbone,
+            train=train,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
+        """The class of each row."""
+        answers = self._answers(X)
+        found: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(answers)]
+        return found
+
+    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
+        """Calibrated probabilities `[rows, classes]`, in the order of `classes_`."""
+        answers = self._answers(X)
+        return self.model_.probabilities(answers)
+
+    def _balance(self) -> bool:
+        if self.class_weight not in ("balanced", None):
+            raise BadInput(f"class_weight is 'balanced' or None, not {self.class_weight!r}")
+        return self.class_weight == "balanced"
+
+    def _fitted(self) -> None:
+        self.classes_ = np.array(self.model_.classes)
+
+    def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
+        values = np.asarray(y)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.shape != (rows,):
+            raise BadInput(f"y must have one label for each of {rows} rows, not the shape {values.shape}")
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise BadInput(f"row {int((~np.isfinite(values)).argmax())} has no label: leave such rows out")
+        if values.dtype == object:
+            values = values.astype(str)
+        classes, codes = np.unique(values, return_inverse=True)
+        if len(classes) < 2:
+            raise BadInput(f"every label is {classes[0].item()!r}: there is nothing to tell apart")
+        if values.dtype.kind == "f" and (len(classes) > 50 or (classes != np.round(classes)).any()):
+            raise BadInput("the labels are numbers, not classes: use GraphRegressor")
+        names = tuple(one.item() for one in classes)
+        if len(classes) == 2:
+            return torch.from_numpy(codes.reshape(-1, 1).astype(np.float32)), Task("binary", 1, "rocauc"), names
+        return torch.from_numpy(codes.reshape(-1).astype(np.int64)), Task("multiclass", len(classes), "accuracy"), names

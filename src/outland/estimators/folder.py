@@ -1,0 +1,124 @@
+"""The model folder: safetensors and JSON under one seal, and a card in Markdown. Reading it executes nothing."""
+
+import math
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from outland.datasets.featuriser import ATOM_FIELDS, BOND_FIELDS
+from outland.errors import OutlandError
+from outland.estimators.calibration import Calibration
+from outland.estimators.card import card
+from outland.estimators.distance import Familiar
+from outland.estimators.model import FittedModel
+from outland.graphs import PackedGraphs, Schema
+from outland.methods import build_method, is_file, method_settings
+from outland.nn import BackboneSettings
+from outland.settings import change
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+
+SCHEMA = 1
+KIND = "outland model"
+CARD = "README.md"
+
+
+def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
+    """Write a model; what is there already is replaced only with `force`, and only if it is a model."""
+    if folder.exists():
+        if not force:
+            raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
+        if not (folder.is_dir() and ((folder / "state.json").exists() or not any(folder.iterdir()))):
+            raise OutlandError(f"{folder} is not a model folder, and will not be replaced by one")
+    familiar = model.familiar
+    groups = {
+        "model": dict(model.method.state_dict()),
+        "familiar": {name: getattr(familiar, name) for name in ("centre", "spread", "reference")},
+        "sample": model.sample.tensors(),
+    }
+    tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+    write_snapshot(folder, Snapshot(tensors, _finite(_values(model))), {CARD: card(model)})
+    return folder
+
+
+def _values(model: FittedModel) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "schema_version": SCHEMA,
+        "method": model.method.name,
+        "reads": model.kind,
+        "schema": model.schema.to_json(),
+        "featuriser": {"atoms": ATOM_FIELDS, "bonds": BOND_FIELDS} if model.kind == "molecules" else None,
+        "classes": list(model.classes),
+        "calibration": asdict(model.calibration),
+        "distance": {"unit": model.familiar.unit, "far": model.familiar.far},
+        "scale": list(model.scale),
+        "about": {**model.about, "versions": _versions()},
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("outland", "torch", "scikit-learn", "rdkit", "numpy", "safetensors"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity; None stands for them."""
+    if isinstance(value, dict):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def load_folder(folder: Path, device: torch.device | str = "cpu") -> FittedModel:
+    """Read a model, or say in a sentence why it is none."""
+    if not folder.exists():
+        raise OutlandError(f"there is no model folder {folder}")
+    if not folder.is_dir():
+        raise OutlandError(f"{folder} is a file, not a model folder: give the folder that `outland fit` wrote")
+    saved = read_snapshot(folder)
+    values = saved.values
+    if values.get("kind") != KIND:
+        raise OutlandError(f"{folder} holds no model of `outland fit`: runs of `outland train` have another form")
+    if values["schema_version"] > SCHEMA:
+        raise DamagedSnapshot(
+            f"{folder} was written by a newer version of outland (schema {values['schema_version']}, this one reads "
+            f"up to {SCHEMA}): upgrade outland"
+        )
+    if is_file(values["method"]):
+        raise OutlandError(f"{folder} names a method in a file, {values['method']}, which loading would have to run")
+    try:
+        return _built(saved, device)
+    except (KeyError, TypeError, RuntimeError) as problem:
+        raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
+
+
+def _built(saved: Snapshot, device: torch.device | str) -> FittedModel:
+    values, about = saved.values, saved.values["about"]
+    familiar: dict[str, Any] = {**saved.group("familiar"), **values["distance"]}
+    method = build_method(
+        values["method"],
+        Schema.from_json(values["schema"]),
+        change(BackboneSettings(), about["backbone"], "backbone"),
+        method_settings(values["method"], about["settings"]),
+    )
+    method.load_state_dict(saved.group("model"))
+    calibration = values["calibration"]
+    return FittedModel(
+        method=method.to(device).eval(),
+        kind=values["reads"],
+        classes=tuple(values["classes"]),
+        calibration=Calibration(calibration["temperature"], tuple(calibration["offset"])),
+        familiar=Familiar(**familiar),
+        scale=tuple(values["scale"]),
+        sample=PackedGraphs.from_tensors(saved.group("sample")),
+        about=about,
+    )

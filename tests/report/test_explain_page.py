@@ -1,0 +1,117 @@
+"""The page of explained molecules, in a browser."""
+
+import re
+
+import pytest
+
+from outland.estimators import GraphClassifier
+from outland.estimators.explained import explain_table
+from outland.report.explain_page import explain_page
+from outland.report.molecule_svg import draw_molecule, draw_piece
+from tests.conftest import SAMPLES
+from tests.estimators.cases import SMALL, bbbp
+from tests.report.test_browser import opened
+
+EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+PROBE = """
+<script>
+const rows = () => [...document.querySelectorAll("#all-molecules tbody tr")];
+const visible = () => rows().filter((row) => !row.hidden);
+const firsts = () => visible().slice(0, 3).map((row) => row.cells[0].textContent);
+const buttons = [...document.querySelectorAll("#all-molecules thead button")];
+const heading = (name) => buttons.find((one) => one.textContent === name);
+const choose = (name, value) => {
+  const box = document.forms.filters.elements[name];
+  box.value = value;
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  return visible().length;
+};
+const seen = { all: visible().length, title: document.title, scripts: document.scripts.length };
+seen.drawn = rows().filter((row) => row.querySelectorAll("svg path").length > 3).length;
+seen.shaded = rows().filter((row) => row.querySelector("svg .shade, svg circle")).length;
+seen.pale = rows().filter((row) => row.querySelector("svg .pale")).length;
+heading("distance").click();
+seen.distances = visible().slice(0, 5).map((row) => Number(row.cells[row.cells.length - 1].dataset.value));
+heading("row").click();
+seen.first = firsts();
+seen.wrong = choose("error", "wrong");
+seen.wrongOnes = visible().every((row) => row.textContent.includes("✗"));
+seen.right = choose("error", "right");
+choose("error", "");
+seen.zero = choose("said", "0");
+seen.one = choose("said", "1");
+choose("said", "");
+seen.near = choose("flag", "near");
+seen.edge = choose("flag", "edge");
+seen.far = choose("flag", "far");
+choose("flag", "");
+seen.found = choose("words", "propanolol");
+seen.told = document.getElementById("shown").textContent;
+choose("words", "");
+seen.pieces = document.querySelectorAll("#all-pieces tbody svg").length;
+seen.requests = performance.getEntriesByType("resource").map((one) => one.name).filter((name) => !/^data:/.test(name));
+seen.width = document.documentElement.scrollWidth;
+const answer = document.createElement("pre");
+answer.id = "answer";
+answer.textContent = JSON.stringify(seen);
+document.body.append(answer);
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def model():
+    return GraphClassifier("aia", epochs=6, backbone=SMALL, settings={"lr": 0.01}).fit(*bbbp()).model_
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "sample.csv"
+    lines = (SAMPLES / "bbbp.csv").read_text().splitlines()[:120]
+    path.write_text("\n".join([*lines, f'999,"{EVIL}",1,CCO', f'1000,bad,1,"{EVIL}"']) + "\n")
+    return path
+
+
+def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_path):
+    rows = explain_table(model, table, "smiles", "p_np")
+    text = explain_page(model, rows, table.name)
+    seen, console = opened(text, tmp_path, PROBE)
+    assert console == ""
+    good = [row for row in rows if row.answer]
+    assert (seen["all"], seen["drawn"]) == (len(rows), len(good))
+    assert (seen["title"], seen["scripts"]) == ("sample.csv: what predictions rest on", 2)  # ours and the probe
+    assert seen["shaded"] > 0.9 * len(good)
+    assert seen["pale"] > 0.9 * len(good)
+    expected = sorted((float(row.answer["outland_distance"]) for row in good), reverse=True)[:5]
+    assert seen["distances"] == expected
+    assert seen["first"] == ["1", "2", "3"]
+    assert seen["wrong"] + seen["right"] == len(good)
+    assert seen["wrong"] == sum(row.truth != row.answer["outland_class"] for row in good)
+    assert seen["wrongOnes"]
+    assert seen["zero"] + seen["one"] == len(good)
+    assert seen["near"] + seen["edge"] + seen["far"] == len(good)
+    assert seen["found"] >= 1
+    assert seen["told"] == f"{seen['found']} of {len(rows)} shown"
+    assert seen["pieces"] == 12
+    assert seen["requests"] == []
+    assert seen["width"] <= 1200
+
+
+def test_what_the_table_says_is_escaped(model, table):
+    text = explain_page(model, explain_table(model, table, "smiles", "p_np"), f"{EVIL}.csv")
+    assert "&lt;script&gt;document.title" in text
+    assert "<script>document.title" not in text
+    assert "<img" not in text
+    assert not re.search(r"https?://", text)
+
+
+def test_shading_follows_the_weights():
+    drawing = draw_molecule("CCO", [0.9, 0.2, 0.5], [0.1, 0.8])
+    assert drawing.count("<circle") == 2
+    assert drawing.count('class="shade"') == 1
+    assert "opacity:0.85" in drawing  # 0.25 + 0.75 · (0.9 − 0.5) / 0.5
+    assert drawing.count('class="pale"') >= 1
+    assert 'fill="#FF0000"' in drawing  # the letter O
+    assert '"><' not in draw_molecule("CCO", [1] * 3, [1] * 2).split(">", 1)[0]
+    assert draw_piece("c1ccccc1").count("<path") >= 6
+    assert draw_piece("cc").startswith("<svg")  # no molecule of its own, and drawn

@@ -1,0 +1,119 @@
+"""`outland fit`, `predict` and `explain`, as a person meets them."""
+
+import csv
+import re
+import shutil
+
+import pytest
+
+from outland.estimators import GraphClassifier, streaming, tables
+from outland.shift import ShiftSettings
+from tests.conftest import SAMPLES
+from tests.estimators.cases import SMALL, bbbp
+from tests.test_cli import outland  # noqa: F401 (a fixture)
+
+SMALLER = ["--epochs", "1", "--set", "backbone.width=16", "--set", "backbone.layers=3"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return GraphClassifier("erm", epochs=1, backbone=SMALL).fit(*bbbp()).save(tmp_path_factory.mktemp("m") / "model")
+
+
+@pytest.fixture
+def sample(tmp_path, monkeypatch):
+    for room in (streaming, tables):
+        monkeypatch.setattr(room, "QUICK_SHIFT", ShiftSettings(trials=1, most=60, folds=3, steps=20))
+    return shutil.copy(SAMPLES / "bbbp.csv", tmp_path / "bbbp.csv")
+
+
+def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):  # noqa: F811
+    done = outland("fit", "bbbp.csv", "--target", "p_np", *SMALLER)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout
+    assert "298 of 300 rows are usable; 2 set aside" in told
+    assert re.search(r"\d+ scaffolds; from \d+ to \d+ atoms", told)
+    assert "of 298 labels are 1" in told
+    assert "validation" in told
+    assert "held out" in told
+    assert "it has not seen, it puts a '1' above a '0' in" in told
+    assert "Against ERM, plain training:" in told
+    assert "Took" in told
+    assert "outland predict bbbp-p_np-model NEW.csv" in told
+    with (tmp_path / "bbbp-p_np-model-set-aside.csv").open() as stream:
+        assert len(list(csv.DictReader(stream))) == 2
+    card = (tmp_path / "bbbp-p_np-model" / "README.md").read_text()
+    assert "| held out | rocauc |" in card
+    assert "SHA-256" in card
+
+    done = outland("predict", "bbbp-p_np-model", "bbbp.csv", "--no-shift")
+    assert done.returncode == 0, done.stderr
+    assert "bbbp-predicted.csv: 300 rows" in done.stdout
+    assert "2: RDKit cannot read the SMILES" in done.stdout
+    assert "rows are unusual" in done.stdout.splitlines()[-1]
+    assert "on its held-out molecules" in done.stdout.splitlines()[-1]
+    done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
+    assert done.returncode == 0, done.stderr
+    assert "bbbp-explained.html: 30 molecules, the first of bbbp.csv" in done.stdout
+    assert "the stable mask that aia has learned" in done.stdout
+    assert (tmp_path / "bbbp-explained.html").read_text().count("<svg") > 30
+
+    for words in (
+        ("fit", "bbbp.csv", "--target", "p_np"),
+        ("predict", "bbbp-p_np-model", "bbbp.csv"),
+        ("explain", "bbbp-p_np-model", "bbbp.csv"),
+    ):
+        again = outland(*words)
+        assert (again.returncode, "exists" in again.stderr, "--force" in again.stderr) == (2, True, True)
+
+
+def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811
+    done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("GCS to training 0.0")
+    assert "rows are unusual" in last
+    assert "trust" in last
+
+
+def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model):  # noqa: F811
+    done = outland("explain", str(model), "bbbp.csv", "--most", "5", "--out", "r.html")
+    assert done.returncode == 0, done.stderr
+    assert "gradient saliency, for erm learns no mask" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "bbbp.csv", "--target", "active"], "unknown column of bbbp.csv 'active'"),
+        (
+            ["fit", "bbbp.csv", "--target", "p_np", "--smiles", "name"],
+            "no row of bbbp.csv can be used; the first: row 1",
+        ),
+        (["fit", "nowhere.csv", "--target", "y"], "there is no file nowhere.csv"),
+        (["fit", "one.csv", "--target", "y"], "every label in 'y' is '1': there is nothing to tell apart"),
+        (["fit", "bad.csv", "--target", "y"], "no row of bad.csv can be used"),
+        (["fit", "bbbp.csv", "--target", "p_np", "--method", "aai"], "Did you mean 'aia'"),
+        (["fit", "bbbp.csv", "--target", "p_np", "--shift", "scafold"], "Did you mean 'scaffold'"),
+        (["fit", "bbbp.csv", "--target", "p_np", "--set", "method.gama=1"], "Did you mean 'gamma'"),
+        (["predict", "nowhere", "bbbp.csv"], "there is no model folder nowhere"),
+        (["predict", "MODEL", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["predict", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
+        (["predict", "MODEL", "bbbp.csv", "--smiles", "Smiles"], "Did you mean 'smiles'"),
+        (["explain", "MODEL", "bbbp.csv", "--out", "report.pdf"], "must end in .html, not report.pdf"),
+        (["explain", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
+    ],
+)
+def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentence):  # noqa: F811
+    (tmp_path / "one.csv").write_text("smiles,y\n" + "CCO,1\nCCN,1\n" * 5)
+    (tmp_path / "bad.csv").write_text("smiles,y\nethanol,1\nwater,0\n")
+    done = outland(*[str(model) if word == "MODEL" else word for word in words])
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"bbbp.csv", "one.csv", "bad.csv"}
+
+
+def test_the_help_says_what_a_newcomer_needs(outland):  # noqa: F811
+    told = outland("--help").stdout
+    assert all(f" {name} " in told for name in ("fit", "predict", "explain", "shift"))
