@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Schema, Splits, Task
-from outland.methods import Method, Progress, build_method, find_method, method_settings
+from outland.methods import Method, Progress, build_method, find_method, method_settings, rebuild_method
 from outland.nn import BackboneSettings, Dropout
 from outland.training import Trainer, TrainSettings
 from outland.training.checkpoint import Checkpoints
@@ -170,6 +170,17 @@ class MethodCase:
     def classifier_gradients(self, method: Method) -> dict[str, Any]:
         """Its classifier's gradients, under ERM's names."""
         return {name: parameter.grad for name, parameter in method.classifier.named_parameters()}  # type: ignore[union-attr,operator]
+
+    def test_comes_back_with_its_weights_and_no_others(self, any_set):
+        schema, graphs = any_set
+        settings = method_settings(self.name, {})
+        torch.manual_seed(3)
+        method = build_method(self.name, schema, SMALL, settings).eval()
+        again = rebuild_method(self.name, schema, SMALL, settings, method.state_dict()).eval()
+        assert torch.equal(again(whole(graphs)), method(whole(graphs)))
+        wider = dataclasses.replace(SMALL, width=10**6)
+        with pytest.raises(ValueError, match="other shapes"):
+            rebuild_method(self.name, schema, wider, settings, method.state_dict())
 
     def test_each_phase_moves_its_own_parameters_only(self, any_set):
         schema, graphs = any_set

@@ -2,7 +2,6 @@
 
 import io
 import json
-import pickle
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,9 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from outland.datasets import TableSettings
-from outland.datasets.superpixels import _records
-from outland.datasets.tables import columns
 from outland.datasets.tu import MUTAG, read_archive
 from outland.errors import OutlandError
 from outland.files import canonical_json, checksum, digest
@@ -23,7 +19,7 @@ from outland.graphs import Cache
 from outland.recipes import find_recipe, recipe_names
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.studies import find_study
 from outland.studies.engines.parcels import pack, unpack
 from outland.studies.ledger import Ledger
@@ -105,41 +101,6 @@ def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
     assert not (tmp_path / "ran").exists()
     assert tried.refused > 0.3 * tried.inputs
     tally("inputs", "model folders", tried.inputs)
-
-
-class Bomb:
-    """Leaves a file where it is unpickled."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self):
-        return (Path.touch, (self.place,))
-
-
-def test_pickles_are_never_opened(tmp_path, tally):
-    tried, ran = Tried(), tmp_path / "ran"
-    bomb = pickle.dumps(Bomb(ran))
-    pickle.loads(bomb)
-    assert ran.exists()  # it works
-    ran.unlink()
-    stream = io.BytesIO()
-    torch.save(Bomb(ran), stream)
-    for content in (bomb, stream.getvalue()):
-        sealed(tmp_path / "model", {}, content)
-        with pytest.raises(DamagedSnapshot):
-            read_snapshot(tmp_path / "model")
-        for name in ("table.csv", "table.parquet", "table.csv.gz"):
-            (tmp_path / name).write_bytes(content)
-            tried(lambda name=name: columns(tmp_path / name))
-            table = TableSettings(str(tmp_path / name), target=("y",))
-            tried(lambda table=table: table.opened())
-        (tmp_path / "superpixels.pt").write_bytes(content)
-        with pytest.raises(OutlandError):
-            _records(tmp_path / "superpixels.pt")
-        tried.inputs += 2
-    assert not ran.exists()
-    tally("inputs", "pickles", tried.inputs)
 
 
 def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
@@ -418,17 +379,3 @@ def test_snapshots_have_room_for_every_plain_value(tmp_path):
         assert read_snapshot(tmp_path / "s").values == values
 
     one()
-
-
-def test_brackets_in_a_path_are_no_markup(motif, cache, tmp_path):
-    from outland.training import run
-    from outland.training.runs import RunFolder
-
-    spec = RunSpec.make(
-        "motif", "erm", changes={"train": {"epochs": 1}, "data": {"limit": 24}, "backbone": {"width": 8}}
-    )
-    out = tmp_path / "a [/b] [red]"
-    for number in (0, 1):
-        (RunFolder(out, spec).checkpoints.folder / f"epoch-0000{number}").mkdir(parents=True)
-    with pytest.raises(OutlandError, match="is intact"):
-        run(spec, out, resume=True, device="cpu", cache=cache)

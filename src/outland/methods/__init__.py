@@ -1,10 +1,14 @@
 """Ways to train a graph classifier, one file each."""
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from outland.errors import OutlandError, unknown
 from outland.graphs import Schema
@@ -116,6 +120,22 @@ def build_method(name: str, schema: Schema, backbone: BackboneSettings, settings
     return method
 
 
+def rebuild_method(
+    name: str, schema: Schema, backbone: BackboneSettings, settings: MethodSettings, weights: Mapping[str, Tensor]
+) -> Method:
+    """A model with the weights it had; a `ValueError` where they are not its own.
+
+    It is built without any memory first, so that a file cannot ask for more than it holds itself.
+    """
+    with torch.device("meta"):
+        own = build_method(name, schema, backbone, settings).state_dict()
+    if {key: tensor.shape for key, tensor in own.items()} != {key: tensor.shape for key, tensor in weights.items()}:
+        raise ValueError("its weights have other shapes than its settings say")
+    method = build_method(name, schema, backbone, settings)
+    method.load_state_dict(dict(weights))
+    return method
+
+
 __all__ = [
     "METHODS",
     "Method",
@@ -129,5 +149,6 @@ __all__ = [
     "is_file",
     "method_settings",
     "place_of",
+    "rebuild_method",
     "split_name",
 ]

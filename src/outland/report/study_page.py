@@ -159,6 +159,6 @@ def _recipes(results: Results) -> list[dict[str, Any]]:
 def _machine(results: Results) -> str:
     for found in results.records.values():
         for record in found.values():
-            about = record.environment
+            about = dict.fromkeys(("device", "torch", "python", "outland"), "?") | record.environment
             return f"{about['device']}, PyTorch {about['torch']}, Python {about['python']}, outland {about['outland']}"
     return ""

@@ -15,7 +15,7 @@ from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError
 from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
-from outland.methods import Method, build_method, is_file
+from outland.methods import Method, build_method, is_file, rebuild_method
 from outland.progress import say
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.checkpoint import Checkpoints
@@ -197,22 +197,11 @@ def load_model(folder: Path | str) -> Method:
                 f"the method of {folder} is in a file of its own, {plain['method']}, which loading would have to run: "
                 "build it yourself and load the weights with read_snapshot"
             )
-        return _rebuilt(RunSpec.from_json(plain), Schema.from_json(saved.values["schema"]), saved).eval()
+        spec, schema = RunSpec.from_json(plain), Schema.from_json(saved.values["schema"])
+        return rebuild_method(spec.method, schema, spec.backbone, spec.settings, saved.tensors).eval()
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         told = str(problem).strip().partition("\n")[0]
         raise DamagedSnapshot(f"the model in {folder} does not fit together: {told}") from None
-
-
-def _rebuilt(spec: RunSpec, schema: Schema, saved: Snapshot) -> Method:
-    """The model with its weights; first without any memory, so that what is said of its size is seen to be true."""
-    given = (spec.method, schema, spec.backbone, spec.settings)
-    with torch.device("meta"):
-        shapes = {name: tensor.shape for name, tensor in build_method(*given).state_dict().items()}
-    if shapes != {name: tensor.shape for name, tensor in saved.tensors.items()}:
-        raise ValueError("its weights have other shapes than its settings say")
-    method = build_method(*given)
-    method.load_state_dict(saved.tensors)
-    return method
 
 
 def _about(splits: Splits) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""The quick ones, which every run of the tests has: what must never come back."""
+
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from outland.datasets import TableSettings
+from outland.datasets.smiles import MOST_ATOMS, Wanted, _chunk
+from outland.datasets.superpixels import _records
+from outland.datasets.tables import columns
+from outland.errors import CannotWrite, OutlandError
+from outland.files import write_text
+from outland.recipes import find_recipe
+from outland.snapshots import DamagedSnapshot, read_snapshot
+from outland.studies import find_study
+from outland.studies.engines.parcels import unpack
+from outland.studies.tuned import tuned
+from outland.training import RunRecord, RunSpec, run
+from outland.training.runs import RunFolder
+from tests.faults.hostile import Tried
+from tests.faults.test_hostile_files import sealed
+
+DEEP = "[" * 100_000
+SMALL = {"train": {"epochs": 1}, "data": {"limit": 24}, "backbone": {"width": 8}}
+
+
+def test_depth_is_no_way_in(tmp_path):
+    for name in ("record.json", "state.json", "search.json"):
+        (tmp_path / name).write_text(DEEP)
+    (tmp_path / "deep.toml").write_text(f"a = {DEEP}")
+    with pytest.raises(OutlandError, match="nested too deeply"):
+        RunRecord.read(tmp_path / "record.json")
+    with pytest.raises(DamagedSnapshot, match="nested too deeply"):
+        read_snapshot(tmp_path)
+    with pytest.raises(OutlandError, match="not the report of a search"):
+        tuned(find_study("covariate").cells(1, only=["ERM/motif-base"]), tmp_path.parent)
+    with pytest.raises(OutlandError, match="is not TOML"):
+        find_recipe(str(tmp_path / "deep.toml"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (["datasets = 3", 'about = "x"'], "datasets has not the form"),
+        (["datasets = []", 'about = "x"', "[shape]", 'motif = "large"'], "shape has not the form"),
+        (["datasets = []", 'about = "x"', "[common.train]", "epochs = { value = 1, source = 2 }"], "must be written"),
+        (["datasets = []", f"about = {'9' * 5000}"], "is not TOML"),
+    ],
+)
+def test_recipes_of_another_form_get_a_sentence(tmp_path, lines, sentence):
+    (tmp_path / "mine.toml").write_text("\n".join(lines))
+    with pytest.raises(OutlandError, match=sentence):
+        find_recipe(str(tmp_path / "mine.toml"))
+
+
+def test_a_list_is_no_number():
+    with pytest.raises(OutlandError, match="takes a whole number"):
+        RunSpec.make("motif", "erm", changes={"train": {"epochs": [1, 2]}})
+
+
+def test_a_parcel_that_is_none_gets_a_sentence(tmp_path):
+    for content in (b"", b"parcel"):
+        with pytest.raises(OutlandError, match="no part of a run"):
+            unpack(content, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_gets_a_sentence(tmp_path):
+    with pytest.raises(CannotWrite, match="No such file or directory"):
+        write_text(tmp_path / "nowhere" / "file", "text")
+
+
+@pytest.mark.parametrize("text", ["C" * 4999, "*" * 4000, "C(" * 1600 + "C" + ")" * 1600, ".".join("C" * 2400)])
+def test_a_giant_molecule_is_set_aside_at_once(text):
+    (failure,) = _chunk((0, [text]), Wanted(canonical=True, fingerprint=True)).failures
+    assert f"the largest taken has {MOST_ATOMS}" in failure[1]
+
+
+class Bomb:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return (Path.touch, (self.place,))
+
+
+def test_pickles_are_never_opened(tmp_path, tally):
+    tried, ran = Tried(), tmp_path / "ran"
+    bomb = pickle.dumps(Bomb(ran))
+    pickle.loads(bomb)
+    assert ran.exists()  # it works
+    ran.unlink()
+    stream = io.BytesIO()
+    torch.save(Bomb(ran), stream)
+    for content in (bomb, stream.getvalue()):
+        sealed(tmp_path / "model", {}, content)
+        with pytest.raises(DamagedSnapshot):
+            read_snapshot(tmp_path / "model")
+        for name in ("table.csv", "table.parquet", "table.csv.gz"):
+            (tmp_path / name).write_bytes(content)
+            tried(lambda name=name: columns(tmp_path / name))
+            table = TableSettings(str(tmp_path / name), target=("y",))
+            tried(lambda table=table: table.opened())
+        (tmp_path / "superpixels.pt").write_bytes(content)
+        with pytest.raises(OutlandError):
+            _records(tmp_path / "superpixels.pt")
+        tried.inputs += 2
+    assert not ran.exists()
+    tally("inputs", "pickles", tried.inputs)
+
+
+def test_brackets_in_a_path_are_no_markup(motif, cache, tmp_path):
+    spec = RunSpec.make("motif", "erm", changes=SMALL)
+    out = tmp_path / "a [/b] [red]"
+    for number in (0, 1):
+        (RunFolder(out, spec).checkpoints.folder / f"epoch-0000{number}").mkdir(parents=True)
+    with pytest.raises(OutlandError, match="is intact"):
+        run(spec, out, resume=True, device="cpu", cache=cache)
