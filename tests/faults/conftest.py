@@ -1,5 +1,6 @@
-"""Counts of what was survived and tried, for the last lines of `make faults`."""
+"""Counts of what was survived and tried, for the last lines of `make faults`; a disk that can be filled."""
 
+import subprocess
 from collections import Counter
 
 import pytest
@@ -15,6 +16,22 @@ def tally(request):
         request.node.user_properties.append((what, [kind, number]))
 
     return count
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of any size, kept in memory."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def size(kilobytes: int, again: bool = False):
+        words = ["mount", "-t", "tmpfs", "-o", f"{'remount,' if again else ''}size={kilobytes}k", "tmpfs", str(place)]
+        if subprocess.run(words, capture_output=True, check=False).returncode:
+            pytest.skip("a file system cannot be mounted here: that needs to be root")
+        return place
+
+    yield size
+    subprocess.run(["umount", "-l", str(place)], capture_output=True, check=False)
 
 
 def pytest_terminal_summary(terminalreporter):

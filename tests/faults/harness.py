@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _server = multiprocessing.get_context("forkserver")
@@ -34,6 +35,13 @@ def status(work: Callable[..., Any], *given: Any) -> int:
     child.join(PATIENCE)
     assert child.exitcode is not None, "the child hangs"
     return int(child.exitcode)
+
+
+def told(log: Path) -> str:
+    """What a command said, which must not be a traceback."""
+    words = log.read_text()
+    assert "Traceback" not in words, words[-2000:]
+    return words
 
 
 class Killer:

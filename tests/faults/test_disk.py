@@ -1,13 +1,12 @@
 """A disk that fills: a sentence, nothing corrupt, and all goes on when there is space again."""
 
 import json
-import subprocess
 
 import pytest
 
 from outland.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import finish, status
+from tests.faults.harness import finish, status, told
 from tests.faults.test_kills import litter, records
 
 pytestmark = pytest.mark.faults
@@ -15,13 +14,6 @@ SETS = ["--set", "train.epochs=6", "--set", "data.limit=24", "--set", "backbone.
 TRAIN = ["train", str(children.TABLE), "--target", "p_np", "--method", "erm", *SETS, "--device", "cpu", "--resume"]
 STUDY = ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "2", *SETS, "--device", "cpu"]
 TUNE = ["tune", "motif", "--method", "erm", "--trials", "2", *SETS, "--device", "cpu"]
-
-
-def told(log):
-    """What a command said, which must not be a traceback."""
-    words = log.read_text()
-    assert "Traceback" not in words, words[-2000:]
-    return words
 
 
 def whole(folder):
@@ -32,22 +24,6 @@ def whole(folder):
     for path in folder.rglob("tensors.safetensors"):
         read_snapshot(path.parent)
     return True
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of any size, kept in memory."""
-    place = tmp_path / "disk"
-    place.mkdir()
-
-    def size(kilobytes: int, again: bool = False):
-        words = ["mount", "-t", "tmpfs", "-o", f"{'remount,' if again else ''}size={kilobytes}k", "tmpfs", str(place)]
-        if subprocess.run(words, capture_output=True, check=False).returncode:
-            pytest.skip("a file system cannot be mounted here: that needs to be root")
-        return place
-
-    yield size
-    subprocess.run(["umount", "-l", str(place)], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("largest", [3000, 20_000])
