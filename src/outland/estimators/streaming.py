@@ -18,9 +18,10 @@ import torch
 from outland.datasets.featuriser import Molecule
 from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
 from outland.datasets.tables import Row, columns, need, read_rows
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
+from outland.files import sweep, writable_folder
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
 
@@ -126,7 +127,7 @@ def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) 
 @contextmanager
 def _written(out: Path) -> Iterator[IO[str]]:
     """A file that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+    sweep(writable_folder(out.parent), out.name)
     with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}.", delete=False) as scratch:
         place = Path(scratch.name)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
@@ -135,9 +136,10 @@ def _written(out: Path) -> Iterator[IO[str]]:
             yield stream
         place.chmod(0o644)
         place.replace(out)
-    except BaseException:
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
+    finally:
         place.unlink(missing_ok=True)
-        raise
 
 
 def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport) -> Iterator[Row]:
