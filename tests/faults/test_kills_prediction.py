@@ -1,9 +1,13 @@
 """kill -9 while a table is predicted: the file is whole or not there, and the next attempt gives the same rows."""
 
 import pytest
+from hypothesis import given
 
+from outland.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import Killer, finish
+from tests.faults.harness import Killer, finish, status, told
+from tests.faults.hostile import Tried, altered, many
+from tests.faults.test_hostile_files import sealed
 
 pytest.importorskip("outland.estimators", reason="this version has no `outland predict`")
 pytestmark = pytest.mark.faults
@@ -36,4 +40,35 @@ def test_predictions(model, tmp_path, tally):
         out.unlink(missing_ok=True)
     finish(children.command, [*words, str(out)], log, tmp_path / "cache")
     assert out.read_bytes() == whole.read_bytes()
+    assert list(out.parent.iterdir()) == [out]  # nothing half-written is left
     tally("kills", "prediction", killer.kills)
+
+
+def test_a_prediction_on_a_disk_that_fills(model, small_disk, tmp_path, tally):
+    disk, log = small_disk(12), tmp_path / "log"
+    words = ["predict", str(model), str(children.TABLE), "--no-shift", "--out", str(disk / "out.csv")]
+    assert status(children.command, words, log, tmp_path / "cache") == 2
+    assert "No space left on device" in told(log)
+    assert list(disk.iterdir()) == []
+    small_disk(1000, again=True)
+    finish(children.command, words, log, tmp_path / "cache")
+    assert len((disk / "out.csv").read_text().splitlines()) == 301
+    tally("faults", "full disks")
+
+
+def test_model_folders_sealed_by_an_enemy(model, tmp_path, tally):
+    from outland.estimators import load_folder
+
+    tried, saved = Tried(), read_snapshot(model)
+
+    @many(300)
+    @given(altered(saved.values))
+    def one(values):
+        try:
+            sealed(tmp_path / "model", values, saved.tensors)
+        except ValueError:  # NaN cannot be sealed
+            return
+        tried(lambda: load_folder(tmp_path / "model"))
+
+    one()
+    tally("inputs", "model folders", tried.inputs)

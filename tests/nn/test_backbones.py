@@ -218,7 +218,7 @@ def test_virtual_node_has_the_published_number_of_parameters():
     ("settings", "words"),
     [
         ({"kind": "gat", "width": 10, "heads": 4}, "must be a multiple of backbone.heads"),
-        ({"layers": 0}, "backbone.layers must be at least 1, not 0"),
+        ({"layers": 0}, "backbone.layers must be from 1 to 1000, not 0"),
         ({"dropout": 2.0}, "backbone.dropout must be from 0 to 0.99, not 2"),
         ({"width": 0}, "backbone.width must be at least 1"),
         ({"heads": 0}, "backbone.heads must be at least 1"),

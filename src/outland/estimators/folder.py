@@ -15,7 +15,7 @@ from outland.estimators.card import card
 from outland.estimators.distance import Familiar
 from outland.estimators.model import FittedModel
 from outland.graphs import PackedGraphs, Schema
-from outland.methods import build_method, is_file, method_settings
+from outland.methods import is_file, method_settings, rebuild_method
 from outland.nn import BackboneSettings
 from outland.settings import change
 from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
@@ -85,7 +85,14 @@ def load_folder(folder: Path, device: torch.device | str = "cpu") -> FittedModel
     if not folder.is_dir():
         raise OutlandError(f"{folder} is a file, not a model folder: give the folder that `outland fit` wrote")
     saved = read_snapshot(folder)
-    values = saved.values
+    try:
+        _check(saved.values, folder)
+        return _built(saved, device)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
+
+
+def _check(values: dict[str, Any], folder: Path) -> None:
     if values.get("kind") != KIND:
         raise OutlandError(f"{folder} holds no model of `outland fit`: runs of `outland train` have another form")
     if values["schema_version"] > SCHEMA:
@@ -95,22 +102,18 @@ def load_folder(folder: Path, device: torch.device | str = "cpu") -> FittedModel
         )
     if is_file(values["method"]):
         raise OutlandError(f"{folder} names a method in a file, {values['method']}, which loading would have to run")
-    try:
-        return _built(saved, device)
-    except (KeyError, TypeError, RuntimeError) as problem:
-        raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
 
 
 def _built(saved: Snapshot, device: torch.device | str) -> FittedModel:
     values, about = saved.values, saved.values["about"]
     familiar: dict[str, Any] = {**saved.group("familiar"), **values["distance"]}
-    method = build_method(
+    method = rebuild_method(
         values["method"],
         Schema.from_json(values["schema"]),
         change(BackboneSettings(), about["backbone"], "backbone"),
         method_settings(values["method"], about["settings"]),
+        saved.group("model"),
     )
-    method.load_state_dict(saved.group("model"))
     calibration = values["calibration"]
     return FittedModel(
         method=method.to(device).eval(),

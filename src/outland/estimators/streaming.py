@@ -17,10 +17,10 @@ import torch
 from outland.datasets.featuriser import Molecule
 from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
 from outland.datasets.tables import Row, columns, need, read_rows
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
-from outland.files import aside
+from outland.files import aside, sweep, writable_folder
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
 
@@ -126,16 +126,17 @@ def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) 
 @contextmanager
 def _written(out: Path) -> Iterator[IO[str]]:
     """A file that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+    sweep(writable_folder(out.parent), out.name)
     place = aside(out)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
         with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "xt", **text)) as stream:
             yield stream
         place.replace(out)
-    except BaseException:
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
+    finally:
         place.unlink(missing_ok=True)
-        raise
 
 
 def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport) -> Iterator[Row]:
