@@ -219,7 +219,7 @@ def test_few_graphs_and_one_trial_are_said():
             "With 40 graphs a side there is not enough to tell",
         ),
         ((0.3, 0.1, 0.0), (0.55, 0.5, 0.05), "", "do not agree on whether there is a covariate shift: GCS is 0.30"),
-        ((0.01, 0.01, 0.0), (0.9, 0.5, 0.05), "with 40 graphs a side", "are new, as far as can be told with 40 graphs"),
+        ((0.01, 0.01, 0.0), (0.9, 0.5, 0.05), "with 40 graphs a side", "reach, as far as can be told with 40 graphs"),
         ((0.01, 0.01, 0.0), (0.5, 0.5, 0.05), "with 40 graphs a side", "With 40 graphs a side a small one could not"),
     ],
 )

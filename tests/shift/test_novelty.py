@@ -19,7 +19,7 @@ def test_unseen_scaffolds_are_counted_and_named(tmp_path):
     assert found.unseen == (("c1ccncc1", 2), ("C1CC1", 1))
     assert (found.scaffolds, found.molecules) == (3, 4)
     assert found.sentence("old", "new") == (
-        "2 of the 3 scaffolds of new, with 3 of its 4 molecules that have one, are not in old; the commonest: "
+        "By scaffold, 2 of the 3 of new, with 3 of its 4 molecules that have one, are not in old; the commonest: "
         "c1ccncc1 (2), C1CC1 (1)."
     )
     assert compare_tables(old, old, "smiles").sentence("a", "b") == "Every scaffold of b is in a too."

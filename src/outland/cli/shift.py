@@ -80,13 +80,19 @@ def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[st
     """What is new in the second of two tables, and a map of both if it is wanted."""
     from outland.shift.novelty import compare_tables
 
-    names = Path(first).name, Path(second).name
+    names = _names(first, second)
     found = compare_tables(Path(first), Path(second), smiles)
     if picture is not None:
         from outland.report.shift_map import draw_map
 
         draw_map(found, names, picture)
     return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.unseen]}
+
+
+def _names(first: str, second: str) -> tuple[str, str]:
+    """The two sets, tables without their folders where that leaves them apart."""
+    short = [Path(name).name if Path(name).suffix else name for name in (first, second)]
+    return (short[0], short[1]) if short[0] != short[1] else (first, second)
 
 
 def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
@@ -109,7 +115,7 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    names = [Path(name).name if Path(name).suffix else name for name in (plain["first"], plain["second"])]
+    names = _names(plain["first"], plain["second"])
     table = Table("", "shift", "null", title=f"{names[0]} and {names[1]}")
     rows = [("covariate (GCS)", result.covariate, result.null)]
     if result.correlation is not None:

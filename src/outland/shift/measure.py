@@ -79,7 +79,7 @@ class ShiftResult:
             return SAME
         covariate = (self.covariate.mean, self.null.mean, max(self.null.spread, self.covariate.spread))
         noise = 0.5 / math.sqrt(sum(self.graphs["compared"]))  # of a share of so many coins
-        accuracy = (self.accuracy.mean, max(self.accuracy_null.mean, 0.5), max(self.accuracy_null.spread, noise))
+        accuracy = (self.accuracy.mean, self.accuracy_null.mean, max(self.accuracy_null.spread, noise))
         correlation = None
         if self.correlation is not None and self.correlation_null is not None and len(self.correlation.values) > 2:
             spread = max(self.correlation_null.spread, self.correlation.spread)  # of one or two trials it says nothing
@@ -246,7 +246,7 @@ def _correlation(found: list[_Done], epsilon: float) -> Estimate | None:
 def _calibration_note(settings: ShiftSettings, null: float) -> list[str]:
     if settings.epsilon is not None or null <= _LIMIT:
         return []
-    return [f"no ε brings the null down to {_LIMIT:g}: the sets are small, and GCS is to be read against {null:.2f}"]
+    return [f"no ε brings the null down to {_LIMIT:g}: the sets are small, and GCS is to be read against {null:.3f}"]
 
 
 def _caution(settings: ShiftSettings, graphs: int) -> list[str]:
@@ -261,7 +261,7 @@ def _caution(settings: ShiftSettings, graphs: int) -> list[str]:
 
 def _more_notes(pair: Pair, settings: ShiftSettings) -> list[str]:
     notes = []
-    if max(torch.bincount(pair.side)) > settings.most:
+    if min(torch.bincount(pair.side)) > settings.most:
         notes.append(f"at most {settings.most:,} graphs a side are drawn in each trial (shift.most)")
     for place, name in ((0, "second"), (1, "first")):
         missing = sorted(

@@ -39,7 +39,7 @@ class Novelty:
             return f"Every scaffold of {second} is in {first} too."
         top = ", ".join(f"{name} ({count})" for name, count in self.unseen[:names])
         return (
-            f"{len(self.unseen):,} of the {self.scaffolds:,} scaffolds of {second}, with {new:,} of its "
+            f"By scaffold, {len(self.unseen):,} of the {self.scaffolds:,} of {second}, with {new:,} of its "
             f"{self.molecules:,} molecules that have one, are not in {first}; the commonest: {top}."
         )
 

@@ -23,7 +23,8 @@ def _covariate(covariate: Triple, accuracy: Triple, few: str) -> str:
     told = (
         f"a small network tells {accuracy[0]:.0%} of unseen graphs apart, and {accuracy[1]:.0%} where sides are random"
     )
-    moved, apart = _beyond(covariate, 0.02), _beyond(accuracy, 0.03)
+    value_of, chance, spread = accuracy
+    moved, apart = _beyond(covariate, 0.02), _beyond((value_of, max(chance, 0.5), spread), 0.03)
     if moved and apart:
         size = "a small" if value < 0.1 else "a moderate" if value < 0.4 else "a large"
         rough = f" {few.capitalize()} that share is rough." if few else ""
@@ -38,7 +39,7 @@ def _covariate(covariate: Triple, accuracy: Triple, few: str) -> str:
         limit = f", as far as can be told {few}" if few else ""
         return (
             "The two sets differ, but each reaches where the other is: some kinds of graphs are more frequent in one "
-            f"than in the other, and hardly any are new{limit} ({told})."
+            f"than in the other, and to the network's eye hardly any lie beyond the other's reach{limit} ({told})."
         )
     unseen = f" {few.capitalize()} a small one could not be seen." if few else ""
     return f"No covariate shift is to be seen: {told}.{unseen}"
