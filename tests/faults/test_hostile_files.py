@@ -144,13 +144,13 @@ def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
 
 def render(study, cells, out):
     """Everything that a report does with records."""
-    results = Results.read(study, cells, out)
+    results = Results.read(study, cells, out, WORDS)
     if not results.records:
         raise OutlandError("; ".join(results.problems) or "nothing there")
     markdown(results)
     latex(results)
-    csv_text(results, WORDS)
-    page(results, WORDS, {})
+    csv_text(results)
+    page(results, {})
 
 
 def test_records_of_anything(finished, tmp_path, tally):
@@ -196,7 +196,7 @@ def test_failures_and_reports_of_searches(finished, tmp_path, tally):
     @given(st.binary(max_size=40) | odd.map(lambda value: json.dumps({"error": value}).encode()), altered(report))
     def one(content, plain):
         place.write_bytes(content)
-        tried(lambda: ledger.failure(cells[0].specs[0]))
+        tried(lambda: ledger.failure(cells[0], cells[0].specs[0]))
         found.write_text(json.dumps(plain))
         tried(lambda: tuned(cells, tmp_path / "searches"))
 
