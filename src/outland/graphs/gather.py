@@ -37,7 +37,7 @@ class Gatherer:
         )
         self._on_cpu = graphs.device.type == "cpu"
         self._wired = self._on_cpu or kernels.installed()
-        self._in_order, self._two_way = graphs.edge_habits
+        self._ordered = all(graphs.edge_habits)  # edges stand by source, and each has its other direction
 
     def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
         """The graphs at `index` (on the device), which have so many nodes and edges."""
@@ -90,7 +90,7 @@ class Gatherer:
     def _source(self) -> "Source":
         from outland.kernels.cut import Source  # needs Triton
 
-        graphs, ordered = self.graphs, self._in_order and self._two_way
+        graphs, ordered = self.graphs, self._ordered
         owner = torch.arange(len(graphs), device=graphs.device).repeat_interleave(self.edge_counts)
         ends = graphs.edge_index.long() + self.node_offsets[owner]
         counts = torch.stack([torch.bincount(end, minlength=len(graphs.x)) for end in ends])
@@ -121,25 +121,28 @@ class Gatherer:
         edges, edge_graph, edge_start, edge_count = _rows(
             self.edge_counts[index], self.edge_offsets[index], shape.edges, graph_mask
         )
-        bases = None
         if firsts is not None:
             node_start, edge_start = node_start - firsts[:, 1], edge_start - firsts[:, 2]
-            bases = firsts.index_select(0, edge_graph)
         shift = node_start.index_select(0, edge_graph)
         # Row by row: a selection along the second dimension is several times slower.
-        edge_index = torch.stack([ends.index_select(0, edges) + shift for ends in graphs.edge_index])
+        edge_index = shift.new_empty(2, len(shift))
+        for row, ends in zip(edge_index, graphs.edge_index, strict=True):
+            torch.add(ends.index_select(0, edges), shift, out=row)
         reverse = graphs.reverse.index_select(0, edges) + edge_start.index_select(0, edge_graph)
         node_mask = edge_mask = None
         if padded:
             node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
             edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
             reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
-        if firsts is not None and bases is not None:
-            node_graph, edge_graph = node_graph - firsts[:, 0].index_select(0, node_graph), edge_graph - bases[:, 0]
         wires = {}
         if self._wired:
             degrees = graphs.out_degrees.index_select(0, nodes).long()
+            bases = None if firsts is None or self._ordered else firsts.index_select(0, edge_graph)
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
+        if firsts is not None:
+            own = torch.arange(len(index), device=index.device) - firsts[:, 0]
+            node_graph, edge_graph = own.index_select(0, node_graph), own.index_select(0, edge_graph)
+        if self._wired:
             wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
             if not self._on_cpu:
                 wires["edge_members"] = _members(edge_count, edge_graph, shape.edges if padded else None)
@@ -164,7 +167,7 @@ class Gatherer:
     def _wires(self, degrees: Tensor, edge_index: Tensor, reverse: Tensor, bases: Tensor | None) -> dict[str, Wires]:
         """The edges by target and by source; `bases` `[E, 3]` are the graph, node and edge each counts from."""
         source, target = edge_index
-        if not (self._in_order and self._two_way):
+        if not self._ordered:
             outgoing = Wires.grouped(source, target, len(degrees), bases)
             return {"incoming": Wires.grouped(target, source, len(degrees), bases), "outgoing": outgoing}
         # Edges stand by source, so there is nothing to sort; their other directions stand by target.
@@ -186,9 +189,8 @@ def _apart(whole: GraphBatch, graphs: list[int], nodes: list[int], edges: list[i
         "edge_graph": whole.edge_graph.split(edges),
         "reverse": whole.reverse.split(edges),
         **{name: getattr(whole, name).split(graphs) for name in ("node_count", "edge_count", "y", "index")},
-        "incoming": whole.incoming.apart(nodes, edges),
-        "outgoing": whole.outgoing.apart(nodes, edges),
-        "members": whole.members.apart(graphs, nodes),
+        **dict(zip(("incoming", "outgoing"), Wires.apart(nodes, edges, whole.incoming, whole.outgoing), strict=True)),
+        "members": next(Wires.apart(graphs, nodes, whole.members)),
     }
     if whole.edge_attr is not None:
         columns["edge_attr"] = whole.edge_attr.split(edges)

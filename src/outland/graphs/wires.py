@@ -47,14 +47,18 @@ class Wires:
         pointers = torch.searchsorted(keys.index_select(0, order), nodes)
         return cls(pointers, order if bases is None else order - bases[:, 2], there.index_select(0, order))
 
-    def apart(self, groups: list[int], edges: list[int]) -> Iterator["Wires"]:
-        """The wires of several batches that stand one after another, with so many groups and edges each."""
+    @staticmethod
+    def apart(groups: list[int], edges: list[int], *all_wires: "Wires") -> Iterator[Iterator["Wires"]]:
+        """Several wires of batches that stand one after another, with so many groups and edges each, batch by batch."""
         sizes, firsts = torch.tensor(groups), torch.tensor([0, *edges[:-1]]).cumsum(0)
         owner = torch.arange(len(groups)).repeat_interleave(sizes + 1)  # each has one pointer more than groups
-        place = torch.arange(len(owner)) - owner
-        pointers = (self.pointers[place] - firsts[owner]).split([size + 1 for size in groups])
-        rows = repeat(None) if self.edges is None else self.edges.split(edges)
-        return map(Wires, pointers, rows, self.nodes.split(edges))
+        place, first, lengths = torch.arange(len(owner)) - owner, firsts[owner], [size + 1 for size in groups]
+        seen: dict[int, tuple[Tensor, ...]] = {}  # what is grouped alike shares its pointers
+        for wires in all_wires:
+            if id(wires.pointers) not in seen:
+                seen[id(wires.pointers)] = (wires.pointers[place] - first).split(lengths)
+            rows = repeat(None) if wires.edges is None else wires.edges.split(edges)
+            yield map(Wires, seen[id(wires.pointers)], rows, wires.nodes.split(edges))
 
     @property
     def groups(self) -> tuple[Tensor, Tensor | None, Tensor]:
