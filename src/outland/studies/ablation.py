@@ -16,6 +16,6 @@ STUDY = Study(
     ),
     columns=columns("motif-base", "cmnist-color", "molbbbp-scaffold", "molhiv-size"),
     figures=("bars", "learning"),
-    note="The paper shows this as a picture without numbers; its numbers of ERM and AIA are those of the covariate table. "
+    note="The paper shows this as a picture without numbers; ERM's and AIA's are those of the covariate table. "
     "The datasets are those its public code has commands for.",
 )
