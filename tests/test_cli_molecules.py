@@ -36,14 +36,14 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
     assert "of 298 labels are 1" in told
     assert "validation" in told
     assert "held out" in told
-    assert "it has not seen, it puts a '1' above a '0' in" in told
-    assert "Against ERM, plain training:" in told
+    assert "The held-out molecules are too few to judge (2 rows of one class): at least 10" in told
+    assert "Against ERM" not in told
     assert "Took" in told
     assert "outland predict bbbp-p_np-model NEW.csv" in told
     with (tmp_path / "bbbp-p_np-model-set-aside.csv").open() as stream:
         assert len(list(csv.DictReader(stream))) == 2
     card = (tmp_path / "bbbp-p_np-model" / "README.md").read_text()
-    assert "| held out | rocauc |" in card
+    assert "| held out | ROC-AUC | too few to judge (2 rows of one class) | – | – |" in card
     assert "SHA-256" in card
 
     done = outland("predict", "bbbp-p_np-model", "bbbp.csv", "--no-shift")
@@ -51,7 +51,7 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
     assert "bbbp-predicted.csv: 300 rows" in done.stdout
     assert "2: RDKit cannot read the SMILES" in done.stdout
     assert "rows are unusual" in done.stdout.splitlines()[-1]
-    assert "on its held-out molecules" in done.stdout.splitlines()[-1]
+    assert "its held-out molecules are too few to judge (2 rows of one class)" in done.stdout.splitlines()[-1]
     done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
     assert done.returncode == 0, done.stderr
     assert "bbbp-explained.html: 30 molecules, the first of bbbp.csv" in done.stdout
@@ -65,6 +65,17 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
     ):
         again = outland(*words)
         assert (again.returncode, "exists" in again.stderr, "--force" in again.stderr) == (2, True, True)
+
+
+def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path):  # noqa: F811
+    done = outland("fit", "bbbp.csv", "--target", "p_np", "--shift", "random", "--out", "m", *SMALLER)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout
+    assert "drawn at random and not seen, it puts a '1' above a '0' in" in told
+    word = re.search(r"On the held-out rows it said \d+% on average where 53% are '1', and called \d+% right.*\.", told)
+    assert word is not None
+    assert word.group() in (tmp_path / "m" / "README.md").read_text()
+    assert "Against ERM, plain training:" in told
 
 
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811

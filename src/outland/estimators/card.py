@@ -3,15 +3,15 @@
 from typing import Any
 
 from outland.estimators.model import FittedModel
+from outland.estimators.words import METRICS, kept_word
 
 
 def card(model: FittedModel) -> str:
     """The card of a model."""
-    about = model.about
     sections = [
         _what(model),
         _training(model),
-        _scores(about),
+        _scores(model),
         _use(model),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -45,14 +45,17 @@ def _training(model: FittedModel) -> str:
     return "## Training\n\n" + "\n".join(lines)
 
 
-def _scores(about: dict[str, Any]) -> str:
-    rows = about.get("scores")
+def _scores(model: FittedModel) -> str:
+    rows = model.about.get("scores")
     if not rows:
         return ""
     lines = ["| rows | metric | this model | 95% interval | ERM |", "|---|---|---|---|---|"]
     for row in rows:
-        lines.append(f"| {row['part']} | {row['metric']} | {row['shown']} | {row['interval']} | {row['erm']} |")
-    return "## How good it is\n\n" + "\n".join(lines)
+        lines.append(
+            f"| {row['part']} | {METRICS[row['metric']]} | {row['shown']} | {row['interval']} | {row['erm']} |"
+        )
+    word = kept_word(model.about, [_plain(one) for one in model.classes])
+    return "## How good it is\n\n" + "\n".join(lines) + (f"\n\n{word}" if word else "")
 
 
 def _use(model: FittedModel) -> str:
@@ -62,7 +65,7 @@ def _use(model: FittedModel) -> str:
         "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against.",
     ]
     if model.classes:
-        lines.insert(0, f"- Probabilities are calibrated on validation rows (T = {model.calibration.temperature:.2f}).")
+        lines.insert(0, f"- Probabilities are scaled on validation rows (T = {model.calibration.temperature:.2f}).")
     if model.task.kind == "binary":
         yes = _plain(model.classes[1])
         lines.insert(1, f"- A row is called {yes} where its probability of {yes} is above {model.threshold:.2f}.")

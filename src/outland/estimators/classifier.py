@@ -78,7 +78,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         return found
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """Calibrated probabilities `[rows, classes]`, in the order of `classes_`."""
+        """Probabilities `[rows, classes]`, in the order of `classes_`; scaled on validation rows only."""
         answers = self._answers(X)
         return self.model_.probabilities(answers)
 

@@ -78,7 +78,7 @@ class FittedModel:
         return torch.cat(found) if found else embeddings.new_zeros(0)
 
     def probabilities(self, answers: Answers) -> npt.NDArray[np.float64]:
-        """Calibrated, of every class `[G, classes]`."""
+        """Of every class `[G, classes]`, scaled on validation rows."""
         found: npt.NDArray[np.float64] = self.calibration.probabilities(answers.outputs.double(), self.task).numpy()
         return found
 

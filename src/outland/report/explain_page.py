@@ -13,6 +13,7 @@ from outland.estimators.distance import FLAGS
 from outland.estimators.explained import Explained, way
 from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
+from outland.estimators.words import kept_word
 from outland.report.molecule_svg import draw_molecule, draw_piece
 
 _FACTS = 4  # other cells shown beside a molecule
@@ -39,6 +40,7 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         way=way(model),
         yes=str(model.classes[1]) if len(model.classes) == 2 else "",
         classes=[str(one) for one in model.classes],
+        kept_word=kept_word(model.about, model.classes),
         flags=FLAGS,
         known=any(row.truth for row in rows),
         rows=[_row(model, row) for row in rows],

@@ -6,9 +6,9 @@ from rich.table import Table
 
 from outland.estimators.judging import Judgement, Verdict
 from outland.estimators.tables import Fitted
+from outland.estimators.words import METRICS, kept_word
 from outland.training.watch import shown
 
-_NAMES = {"rocauc": "ROC-AUC, in %", "accuracy": "right, in %", "rmse": "root mean squared error"}
 _HELD = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
 
 
@@ -16,10 +16,11 @@ def score_table(fitted: Fitted) -> Table:
     """The scores of the model, and of ERM beside it."""
     names = [model.method.name for model in (fitted.model, fitted.reference) if model is not None]
     metric = fitted.verdicts[0].metric
-    table = Table("rows", "how many", *names, title=f"{_NAMES[metric]} (95% interval)")
+    unit = "" if metric == "rmse" else ", in %"
+    table = Table("rows", "how many", *names, title=f"{METRICS[metric]}{unit} (95% interval)")
     for verdict in fitted.verdicts:
         part = "validation" if verdict.part == "val" else "held out"
-        table.add_row(part, f"{verdict.rows:,}", *(_number(one, metric) for one in verdict.models))
+        table.add_row(part, f"{verdict.rows:,}", *(verdict.scant or _number(one, metric) for one in verdict.models))
     return table
 
 
@@ -34,6 +35,7 @@ def sentences(fitted: Fitted, folder: Path, table: str) -> list[str]:
     held = fitted.verdicts[-1]
     return [
         _quality(fitted, held),
+        *filter(None, [kept_word(fitted.model.about, fitted.model.classes)]),
         *_against(fitted, held),
         *_distance(fitted),
         _time(fitted),
@@ -52,6 +54,9 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
         beyond = f"On {held.rows:,} molecules drawn at random and not seen"
     if one.value is None:
         return f"{beyond}, it cannot be judged: they are all of one class. Another --shift may do better."
+    if held.scant:
+        needed = "20 molecules" if held.rare is None else "10 molecules of each class"
+        return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --shift may do better."
     if held.metric == "rmse":
         return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; always saying the mean is off by " + (
             f"about {model.scale[1]:.3f}."
@@ -64,7 +69,7 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
 
 
 def _against(fitted: Fitted, held: Verdict) -> list[str]:
-    if fitted.reference is None or held.difference is None or held.difference.value is None:
+    if fitted.reference is None or held.scant or held.difference is None or held.difference.value is None:
         return []
     one, name = held.difference, fitted.model.method.name
     value, low, high = held.difference.value, one.low, one.high

@@ -37,5 +37,7 @@ def _yardstick(about: dict[str, Any]) -> str:
     if not scores:
         return ""
     row = scores[0]
+    if row.get("scant"):
+        return f" (which is not known: its held-out molecules are {row['scant']})"
     away = f", {about['held_out']['gcs']:.2f} away" if "gcs" in about.get("held_out", {}) else ""
     return f" ({row['metric']} {shown(row['value'], row['metric'])} on its held-out molecules{away})"
