@@ -45,7 +45,8 @@ def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert values["schema"]["node"]["vocabulary"][0] == 119
     assert {"outland", "torch", "rdkit", "scikit-learn"} <= set(values["about"]["versions"])
     card = (model_folder / "README.md").read_text()
-    assert "A row is called 1 where its probability" in card
+    assert "A row's probability is that of 1; it is called so above" in card
+    assert "Stable is what the method takes to decide the label" in card
     assert f"T = {values['calibration']['temperature']:.2f}" in card
 
 

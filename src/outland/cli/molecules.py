@@ -136,8 +136,8 @@ def explain(
 ) -> None:
     """Draw every molecule of a table with the atoms and bonds its prediction rests on, as one HTML page.
 
-    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count as
-    stable, and needs no network.
+    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count,
+    and needs no network.
     """
     from itertools import islice
 
@@ -146,6 +146,7 @@ def explain(
     from outland.estimators.explained import explain_table, way
     from outland.files import write_text
     from outland.report.explain_page import explain_page
+    from outland.report.explain_words import flat_parts, flat_words
     from outland.training.runs import find_device
 
     place = out or Path(f"{table.name.split('.')[0]}-explained.html")
@@ -161,3 +162,6 @@ def explain(
     write_text(place, explain_page(loaded, rows, table.name, more))
     typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
     typer.echo(f"shaded: {way(loaded)}")
+    note = flat_words(*flat_parts(rows))
+    if note:
+        typer.echo(note)

@@ -154,7 +154,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         return inputs
 
     def distance(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """How unusual each row is for the model: above 1 is what one training row in twenty is (see `Familiar`)."""
+        """How unusual each row is for the model: one training row in twenty lies above 1 (see `Familiar`)."""
         found: np.ndarray[Any, Any] = self._answers(X).distances.numpy()
         return found
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from outland.estimators.explaining import has_masks
 from outland.estimators.model import FittedModel
-from outland.estimators.words import METRICS, kept_word
+from outland.estimators.words import MEANING, METRICS, distance_words, kept_word, limit_words
 
 
 def card(model: FittedModel) -> str:
@@ -60,15 +61,17 @@ def _scores(model: FittedModel) -> str:
 
 def _use(model: FittedModel) -> str:
     lines = [
-        "- `distance` is how far a row lies from the training rows in the model's own embedding: above 1 is what one "
-        "training row in twenty is. Trust rows called `far` least.",
+        f"- `distance` is {distance_words(model, 'row')}. It is taken in the model's own embedding. Trust rows called "
+        "`far` least.",
         "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against.",
     ]
     if model.classes:
         lines.insert(0, f"- Probabilities are scaled on validation rows (T = {model.calibration.temperature:.2f}).")
     if model.task.kind == "binary":
         yes = _plain(model.classes[1])
-        lines.insert(1, f"- A row is called {yes} where its probability of {yes} is above {model.threshold:.2f}.")
+        lines.insert(1, f"- A row's probability is that of {yes}; it is {limit_words(model)}.")
+    if has_masks(model.method):
+        lines.append(f"- Explanations part a molecule in two. {MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)
 
 

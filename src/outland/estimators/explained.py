@@ -100,7 +100,7 @@ def _truth(text: str, model: FittedModel) -> str:
 def way(model: FittedModel) -> str:
     """How the weights came about, for a reader."""
     if has_masks(model.method):
-        return f"the stable mask that {model.method.name} has learned; what is shaded weighs more than one half"
+        return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
     return (
         f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "
         "as much as the atom that moves it most"

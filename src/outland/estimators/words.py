@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from outland.estimators.model import FittedModel
+
 METRICS = {"rocauc": "ROC-AUC", "accuracy": "share called right", "rmse": "root mean squared error"}
+MEANING = (
+    "Stable is what the method takes to decide the label wherever it occurs; environment is the rest, which may change "
+    "without changing the label."
+)
 _APART = 0.1  # between what probabilities say and what is true, above which they are a ranking and no more
 
 
@@ -20,3 +26,19 @@ def kept_word(about: Mapping[str, Any], classes: Sequence[Any]) -> str:
     new = "new scaffolds" if about.get("shift") == "scaffold" else "rows like these"
     warning = f": read its probabilities as a ranking on {new}" if abs(held["said"] - held["true"]) > _APART else ""
     return f"On the held-out rows {told}{warning}."
+
+
+def limit_words(model: FittedModel) -> str:
+    """From which probability on a row is called yes, and why from there."""
+    counts = model.about["classes"]["training"]
+    own = abs(model.threshold - counts[1] / sum(counts)) < 0.005 and counts != model.about["classes"]["drawn"]
+    return f"called so above {model.threshold:.2f}{' (its share in training)' if own else ''}"
+
+
+def distance_words(model: FittedModel, noun: str) -> str:
+    """What the distance of a row is, and where `edge` and `far` begin."""
+    far = model.familiar.far / model.familiar.unit
+    return (
+        f"how unusual a {noun} is for the model: one training {noun} in twenty lies above 1, which is called edge, and "
+        f"one in a hundred above {far:.2f}, which is called far"
+    )
