@@ -52,6 +52,7 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
     assert "2: RDKit cannot read the SMILES" in done.stdout
     assert "rows are unusual" in done.stdout.splitlines()[-1]
     assert "its held-out molecules are too few to judge (2 rows of one class)" in done.stdout.splitlines()[-1]
+    assert "268 of these 300 rows were in the model's training (or chose its epoch)" in done.stdout
     done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
     assert done.returncode == 0, done.stderr
     assert "bbbp-explained.html: 30 molecules, the first of bbbp.csv" in done.stdout

@@ -30,6 +30,7 @@ def test_a_loaded_model_is_bit_equal(fitted, model_folder):
     loaded = GraphClassifier.load(model_folder)
     assert (loaded.predict_proba(smiles) == fitted.predict_proba(smiles)).all()
     assert (loaded.distance(smiles) == fitted.distance(smiles)).all()
+    assert (loaded.model_.seen == fitted.model_.seen).all()
     assert loaded.get_params(deep=False) == fitted.get_params(deep=False)
     assert all(
         (one.node_mask == two.node_mask).all()

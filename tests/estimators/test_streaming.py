@@ -4,6 +4,7 @@ import csv
 import gzip
 from collections import Counter
 from dataclasses import replace
+from hashlib import sha256
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from outland.estimators.explained import explain_table
 from outland.estimators.fragments import Piece, pieces, rank_pieces
 from outland.estimators.inputs import read_inputs
 from outland.estimators.judging import accuracy, auc, judge, rmse
+from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
 from outland.estimators.streaming import Reservoir, predict_table
 from outland.graphs import PackedGraphs, Splits
 from outland.report.trust import trust
@@ -63,6 +65,25 @@ def test_neither_processes_nor_the_rest_of_the_table_change_a_row(fitted, tmp_pa
     once = {one: f"{value:.6f}" for one, value in zip(smiles, fitted.predict_proba(smiles)[:, 1], strict=True)}
     apart = [abs(float(row["outland_probability"]) - float(once[row["smiles"]])) for row in alone]
     assert max(apart) <= 1.1e-6  # a last digit may round the other way
+
+
+def test_rows_of_the_training_set_are_known_again(fitted, tmp_path):
+    first = int.from_bytes(sha256(b"CCO").digest()[:8], "little", signed=True)
+    assert hashes([" CCO\n"]).tolist() == [first]
+    kept = sorted_hashes(["CCO", "CCN", "CCO"])
+    assert (len(kept), kept.tolist()) == (2, sorted(kept.tolist()))
+    assert were_seen(["CCN", "OCC", " CCO", "CCC"], kept) == [True, False, True, False]
+    assert were_seen(["CCN"], kept[:0]) == [False]
+    smiles, _ = bbbp()
+    assert len(fitted.model_.seen) == len(set(smiles))
+    report, _ = predicted(fitted.model_, tmp_path)
+    assert (report.seen, report.rows) == (298, 300)  # two cannot be read
+    table = tmp_path / "new.csv"
+    table.write_text(f"smiles\nCCCCCCCl\n {smiles[0]} \naspirin\n")
+    report, _ = predicted(fitted.model_, tmp_path, "new-out.csv", table=table)
+    assert (report.seen, report.first) == (1, {"RDKit cannot read the SMILES": 3})
+    assert seen_words(1, 3).startswith("1 of these 3 rows was in the model's training")
+    assert seen_words(0, 3) == ""
 
 
 def test_gzip_and_bytes_that_are_not_utf8_survive(fitted, tmp_path):

@@ -101,6 +101,7 @@ def predict(
     molecules the model was trained on, and whether to trust it.
     """
     from outland.estimators import load_folder
+    from outland.estimators.seen import seen_words
     from outland.estimators.streaming import predict_table
     from outland.report.trust import trust
     from outland.training.runs import find_device
@@ -119,6 +120,8 @@ def predict(
         typer.echo(f"outland_probability is of '{loaded.classes[1]}', called so above {loaded.threshold:.2f}")
     named = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
     typer.echo(f"distance: {named} of {good:,}")
+    if report.seen:
+        typer.echo(f"{seen_words(report.seen, report.rows)}.")
     typer.echo(trust(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
 
 
@@ -144,6 +147,7 @@ def explain(
     from outland.datasets.tables import read_rows
     from outland.estimators import load_folder
     from outland.estimators.explained import explain_table, way
+    from outland.estimators.seen import seen_words
     from outland.files import write_text
     from outland.report.explain_page import explain_page
     from outland.report.explain_words import flat_parts, flat_words
@@ -162,6 +166,6 @@ def explain(
     write_text(place, explain_page(loaded, rows, table.name, more))
     typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
     typer.echo(f"shaded: {way(loaded)}")
-    note = flat_words(*flat_parts(rows))
-    if note:
+    told = seen_words(sum(row.seen for row in rows), len(rows))
+    for note in filter(None, (flat_words(*flat_parts(rows)), told and f"{told}.")):
         typer.echo(note)

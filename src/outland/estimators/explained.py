@@ -14,6 +14,7 @@ from outland.datasets.tables import Row, columns, need, read_rows
 from outland.errors import OutlandError
 from outland.estimators.explaining import Weights, has_masks, weigh
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
 
 
@@ -30,6 +31,7 @@ class Explained:
         bonds: one for each bond, in RDKit's order.
         truth: the label, where it is known.
         problem: why the row cannot be read.
+        seen: whether the model was trained with it.
     """
 
     place: int
@@ -40,6 +42,7 @@ class Explained:
     bonds: tuple[float, ...] = ()
     truth: str = ""
     problem: str = ""
+    seen: bool = False
 
 
 def explain_table(
@@ -55,10 +58,11 @@ def explain_table(
     for chunk in read_molecules((row[smiles] for row in rows), Wanted(scaffold=False), f"Explaining {path.name}"):
         answers = answers_of(model, chunk.molecules)
         split = _by_molecule(model, chunk.molecules)
-        for place, answer, (atoms, bonds) in zip(chunk.places, answers, split, strict=True):
+        known = were_seen([rows[place][smiles] for place in chunk.places], model.seen)
+        for place, answer, (atoms, bonds), seen in zip(chunk.places, answers, split, known, strict=True):
             row = rows[place]
             truth = _truth(row.get(target, ""), model) if target else ""
-            found.append(Explained(place + 1, row, row[smiles], answer, atoms, bonds, truth))
+            found.append(Explained(place + 1, row, row[smiles], answer, atoms, bonds, truth, seen=seen))
         for place, reason in chunk.failures:
             found.append(Explained(place + 1, rows[place], rows[place][smiles], {}, problem=reason))
     if not any(one.answer for one in found):

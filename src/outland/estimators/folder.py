@@ -37,6 +37,7 @@ def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
         "model": dict(model.method.state_dict()),
         "familiar": {name: getattr(familiar, name) for name in ("centre", "spread", "reference")},
         "sample": model.sample.tensors(),
+        "seen": {"hashes": model.seen},
     }
     tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
     write_snapshot(folder, Snapshot(tensors, _finite(_values(model))), {CARD: card(model)})
@@ -124,4 +125,5 @@ def _built(saved: Snapshot, device: torch.device | str) -> FittedModel:
         scale=tuple(values["scale"]),
         sample=PackedGraphs.from_tensors(saved.group("sample")),
         about=about,
+        seen=saved.tensors.get("seen.hashes", torch.zeros(0)).long().flatten().unique(),  # older folders have none
     )

@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 
+from outland.datasets.sources import DataFolder
+from outland.datasets.table import SmilesTable
 from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.fitting import Plan, train_model
 from outland.estimators.judging import Verdict, judge
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import sorted_hashes
 from outland.graphs import Splits
 from outland.shift import measure_shift
 from outland.training.watch import Watcher, shown
@@ -75,6 +78,8 @@ def fit_splits(
         "estimator": {**estimator, "shift": _estimator_shift(splits)},
     }
     model.about.update(about)
+    used = splits.graphs.select(torch.cat([splits["train"], splits["val"]]))
+    model = replace(model, seen=sorted_hashes(SmilesTable(table).smiles(used, DataFolder())))
     return Fitted(model, reference, verdicts, time.perf_counter() - started)
 
 

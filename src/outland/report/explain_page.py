@@ -14,6 +14,7 @@ from outland.estimators.explained import Explained
 from outland.estimators.explaining import has_masks
 from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import seen_words
 from outland.report.explain_words import flat_parts, numbers, shading, usual_error
 from outland.report.molecule_svg import draw_molecule, draw_piece
 
@@ -40,7 +41,8 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         target=source.get("target", "the label"),
         model=model,
         made=time.strftime("%Y-%m-%d"),
-        notes=[shading(model, atoms, bonds), numbers(model, known)],
+        notes=[shading(model, atoms, bonds), numbers(model, known), *_flattery(rows)],
+        any_seen=any(row.seen for row in rows),
         stable=has_masks(model.method),
         classes=[str(one) for one in model.classes],
         flags=FLAGS,
@@ -53,6 +55,11 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
             for one in rank_pieces((row.smiles, row.atoms) for row in readable if not atoms)
         ],
     )
+
+
+def _flattery(rows: Sequence[Explained]) -> list[str]:
+    told = seen_words(sum(row.seen for row in rows), len(rows))
+    return [f"{told}. They are marked “seen” under their distance."] if told else []
 
 
 def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[str, Any]:
@@ -70,6 +77,7 @@ def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[s
         "distance": answer.get("outland_distance", ""),
         "away": f"{float(answer['outland_distance']):.2f}" if answer else "",
         "flag": answer.get("outland_flag", ""),
+        "seen": ("seen" if row.seen else "new") if answer else "",
         "truth": row.truth,
         "error": _error(model, row),
         "problem": row.problem,
