@@ -1,6 +1,7 @@
 """`outland fit`, `predict` and `explain`, as a person meets them."""
 
 import csv
+import json
 import re
 import shutil
 
@@ -27,6 +28,10 @@ def sample(tmp_path, monkeypatch):
     return shutil.copy(SAMPLES / "bbbp.csv", tmp_path / "bbbp.csv")
 
 
+def about(folder):
+    return json.loads((folder / "state.json").read_text())["values"]["about"]
+
+
 def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):  # noqa: F811
     done = outland("fit", "bbbp.csv", "--target", "p_np", *SMALLER)
     assert done.returncode == 0, done.stderr
@@ -49,9 +54,9 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
     done = outland("predict", "bbbp-p_np-model", "bbbp.csv", "--no-shift")
     assert done.returncode == 0, done.stderr
     assert "bbbp-predicted.csv: 300 rows" in done.stdout
-    assert "2: RDKit cannot read the SMILES" in done.stdout
-    assert "rows are unusual" in done.stdout.splitlines()[-1]
-    assert "its held-out molecules are too few to judge (2 rows of one class)" in done.stdout.splitlines()[-1]
+    assert "  2 rows: RDKit cannot read the SMILES (first: row 6" in done.stdout
+    assert "of the rows are unusual, that is edge or far" in done.stdout.splitlines()[-1]
+    assert "its own held-out molecules were too few to judge (2 rows of one class)" in done.stdout.splitlines()[-1]
     assert "268 of these 300 rows were in the model's training (or chose its epoch)" in done.stdout
     done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
     assert done.returncode == 0, done.stderr
@@ -79,13 +84,33 @@ def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path)
     assert "Against ERM, plain training:" in told
 
 
+def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa: F811
+    shutil.copy(SAMPLES / "esol.csv", tmp_path / "esol.csv")
+    target = "measured log solubility in mols per litre"
+    done = outland("fit", "esol.csv", "--target", target, "--method", "erm", *SMALLER)
+    assert done.returncode == 0, done.stderr
+    folder = "esol-measured-log-solubility-in-mols-per-litre-model"
+    after = done.stdout.split("Next:\n")[1].splitlines()
+    assert f"outland predict {folder} NEW.csv" in after[0]
+    assert "# a prediction and a distance" in after[0]
+    assert len({line.index("#") for line in after}) == 1
+    (line,) = [line for line in done.stderr.splitlines() if "epoch 0" in line]
+    (value,) = re.fullmatch(r"erm: epoch 0: val (\d+\.\d{3})", line).groups()
+    score = about(tmp_path / folder)["scores"][0]["value"]
+    assert float(value) == pytest.approx(score, abs=6e-4)  # in the unit of the table, for there is one epoch
+
+
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811
     done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("GCS to training 0.0")
-    assert "rows are unusual" in last
-    assert "trust" in last
+    assert re.match(
+        r"(Little is new here|Trust it|Do not trust it).*: \d+% of the rows are unusual, that is edge or far", last
+    )
+    assert "of the molecules are of a kind that the other has next to none of (GCS; " in last
+    no, yes = about(model)["classes"]["training"]
+    limit = f"a row is called so above {yes / (no + yes):.2f} (its share in training)"
+    assert f"outland_probability is of '1'; {limit}" in done.stdout
 
 
 def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model):  # noqa: F811

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from outland.cli.options import Environment, Seed, Smiles, Split, TaskKind, Time, table_shift
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` wrote.")]
@@ -103,6 +103,7 @@ def predict(
     from outland.estimators import load_folder
     from outland.estimators.seen import seen_words
     from outland.estimators.streaming import predict_table
+    from outland.estimators.words import limit_words
     from outland.report.trust import trust
     from outland.training.runs import find_device
 
@@ -111,13 +112,13 @@ def predict(
     column = smiles or loaded.about.get("source", {}).get("smiles", "smiles")
     report = predict_table(loaded, table, place, smiles=column, shift=shift, force=force)
     good = report.rows - report.bad
-    typer.echo(f"{place}: {report.rows:,} rows in {report.seconds:.0f} s; {report.bad:,} cannot be read")
+    typer.echo(f"{place}: {counted(report.rows, 'row')} in {report.seconds:.0f} s; {report.bad:,} cannot be read")
     for reason, count in report.problems.most_common(3):
-        typer.echo(f"  {count:,}: {reason}")
+        typer.echo(f"  {counted(count, 'row')}: {reason} (first: row {report.first[reason]:,})")
     if loaded.classes:
         typer.echo("called: " + ", ".join(f"{name} {count:,}" for name, count in sorted(report.classes.items())))
     if len(loaded.classes) == 2:
-        typer.echo(f"outland_probability is of '{loaded.classes[1]}', called so above {loaded.threshold:.2f}")
+        typer.echo(f"outland_probability is of '{loaded.classes[1]}'; a row is {limit_words(loaded)}")
     named = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
     typer.echo(f"distance: {named} of {good:,}")
     if report.seen:
