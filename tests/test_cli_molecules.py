@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from outland.cli import molecules
 from outland.estimators import GraphClassifier, streaming, tables
 from outland.shift import ShiftSettings
 from tests.conftest import SAMPLES
@@ -137,20 +138,42 @@ def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model)
         (["predict", "MODEL", "nowhere.csv"], "there is no file nowhere.csv"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "Smiles"], "Did you mean 'smiles'"),
+        (["predict", "MODEL", "two.csv"], "Valid: mol, y; name its SMILES with --smiles COLUMN"),
+        (["explain", "MODEL", "two.csv"], "name its SMILES with --smiles COLUMN"),
+        (["fit", "two.csv", "--target", "y"], "name its SMILES with --smiles COLUMN"),
+        (["predict", ".", "bbbp.csv"], ". is not a model folder"),
         (["explain", "MODEL", "bbbp.csv", "--out", "report.pdf"], "must end in .html, not report.pdf"),
         (["explain", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
     ],
 )
 def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentence):  # noqa: F811
     (tmp_path / "one.csv").write_text("smiles,y\n" + "CCO,1\nCCN,1\n" * 5)
+    (tmp_path / "two.csv").write_text("mol,y\nCCO,1\nCCN,0\n")
     (tmp_path / "bad.csv").write_text("smiles,y\nethanol,1\nwater,0\n")
     done = outland(*[str(model) if word == "MODEL" else word for word in words])
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} <= {"bbbp.csv", "one.csv", "bad.csv"}
+    assert {path.name for path in tmp_path.iterdir()} <= {"bbbp.csv", "one.csv", "bad.csv", "two.csv"}
 
 
 def test_the_help_says_what_a_newcomer_needs(outland):  # noqa: F811
     told = outland("--help").stdout
     assert all(f" {name} " in told for name in ("fit", "predict", "explain", "shift"))
+    for command, default in (("predict", "TABLE-predicted.csv"), ("explain", "TABLE-explained.html")):
+        told = " ".join(outland(command, "--help").stdout.replace("│", "").split())
+        assert "Column of SMILES. [default: as in training]" in told
+        assert f"to write. [default: {default}]" in told
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "explain"])
+def test_paragraphs_of_help_are_wrapped_to_the_terminal(outland, name):  # noqa: F811
+    lines = [line.strip() for line in outland(name, "--help").stdout.split("╭")[0].splitlines()]
+    long = [line for line in lines if line]
+    short = [line for line in long if len(line) < 60]
+    assert len(short) <= 3  # the usage, and the last line of either paragraph
+
+
+def test_a_folder_is_named_in_plain_letters():
+    assert molecules._word("excel-%Active (µM) - 2-model") == "excel-Active-µM-2-model"
+    assert molecules._word("t-  -model") == "t-model"

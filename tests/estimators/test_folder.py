@@ -60,6 +60,9 @@ def test_a_changed_byte_or_a_missing_file_is_refused(model_folder, tmp_path, nam
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(OutlandError, match=r"has changed since it was written|cannot be read"):
             load_folder(folder)
+    if name != "state.json":
+        with pytest.raises(OutlandError, match=f"has changed since it was written: {name} is not what it was"):
+            load_folder(folder)
     path.unlink()
     with pytest.raises(OutlandError, match=f"is not whole: {name} is missing"):
         load_folder(folder)
@@ -72,6 +75,12 @@ def test_a_newer_schema_and_what_is_no_model_are_refused(model_folder, tmp_path)
     resealed(newer, lambda values: values.update(kind="something else", schema_version=1))
     with pytest.raises(OutlandError, match="holds no model of `outland fit`"):
         load_folder(newer)
+    path = newer / "state.json"
+    path.write_text(path.read_text().replace("something else", "anything else"))
+    with pytest.raises(OutlandError, match=r"changed since it was written: state\.json is not what it was"):
+        load_folder(newer)
+    with pytest.raises(OutlandError, match="is not a model folder: give the folder"):
+        load_folder(tmp_path)
     with pytest.raises(OutlandError, match="there is no model folder"):
         load_folder(tmp_path / "nowhere")
     with pytest.raises(OutlandError, match="is a file, not a model folder"):

@@ -1,5 +1,6 @@
 """`outland fit`, `predict` and `explain`: for a person with a table of molecules."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,13 +20,14 @@ def fit(
     table: Table,
     target: Target,
     smiles: Smiles = "smiles",
-    out: Annotated[Path | None, typer.Option(help="The model folder. [default: TABLE-TARGET-model]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
     method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`.")] = "aia",
     shift: Annotated[
-        str | None, typer.Option(help="What will be new: scaffold, size, cluster, time or random. [default: scaffold]")
+        str | None,
+        typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the table. [default: 40,000 looks at a molecule in all]")
+        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
     ] = None,
     balance: Annotated[
         bool, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
@@ -60,7 +62,7 @@ def fit(
     from outland.training.runs import find_device
     from outland.training.watch import watcher
 
-    folder = out or Path(f"{table.name.split('.')[0]}-{_word(target)}-model")
+    folder = out or Path(_word(f"{table.name.split('.')[0]}-{target}-model"))
     if folder.exists() and not force:
         raise OutlandError(f"{folder} exists: choose another --out, or replace it with --force")
     columns = {"smiles": smiles, "target": target, "task": task, "environment": environment, "split": split}
@@ -80,15 +82,15 @@ def fit(
 
 
 def _word(name: str) -> str:
-    """A column's name as part of a file's."""
-    return "".join(one if one.isalnum() or one in "-_" else "-" for one in name)
+    """Names of a table and a column as that of a file, which has no odd characters and no two dashes in a row."""
+    return re.sub(r"[^\w]+", "-", name).strip("-")
 
 
 def predict(
     model: Model,
     table: Table,
-    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write. [default: TABLE-predicted.csv]")] = None,
+    smiles: Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"CSV file to write. \[default: TABLE-predicted.csv]")] = None,
     shift: Annotated[
         bool, typer.Option("--shift/--no-shift", help="Measure how far the table is from training.")
     ] = True,
@@ -129,11 +131,11 @@ def predict(
 def explain(
     model: Model,
     table: Table,
-    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
+    smiles: Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Column of labels, to see errors. [default: as in training, if it is there]")
+        str | None, typer.Option(help=r"Column of labels, to see errors. \[default: as in training, if it is there]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="HTML file to write. [default: TABLE-explained.html]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"HTML file to write. \[default: TABLE-explained.html]")] = None,
     most: Annotated[int, typer.Option(min=1, help="Draw at most so many rows, from the first on.")] = 1000,
     device: Device = "cpu",
     force: Force = False,

@@ -10,7 +10,7 @@ import torch
 from outland.datasets.featuriser import Molecule
 from outland.datasets.labels import number
 from outland.datasets.smiles import Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need, read_rows
+from outland.datasets.tables import Row, columns, need, need_smiles, read_rows
 from outland.errors import OutlandError
 from outland.estimators.explaining import Weights, has_masks, weigh
 from outland.estimators.model import FittedModel
@@ -51,7 +51,8 @@ def explain_table(
     """The first `most` rows of a table."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use `explain` from Python")
-    need(path, [smiles, *([target] if target else [])])
+    need_smiles(path, smiles)
+    need(path, [target] if target else [])
     target = target or _own_target(model, path)
     rows = list(islice(read_rows(path), most))
     found: list[Explained] = []

@@ -16,7 +16,7 @@ import torch
 
 from outland.datasets.featuriser import Molecule
 from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need, read_rows
+from outland.datasets.tables import Row, columns, need_smiles, read_rows
 from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
@@ -117,7 +117,7 @@ def measured(model: FittedModel, graphs: PackedGraphs) -> ShiftResult:
 def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use it from Python")
-    need(path, [smiles])
+    need_smiles(path, smiles)
     if not out.name.removesuffix(".gz").endswith(".csv"):
         raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
     if out.exists() and (not force or out.samefile(path)):
