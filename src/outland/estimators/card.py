@@ -63,7 +63,8 @@ def _use(model: FittedModel) -> str:
     lines = [
         f"- `distance` is {distance_words(model, 'row')}. It is taken in the model's own embedding. Trust rows called "
         "`far` least.",
-        "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against.",
+        "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes of "
+        "the SMILES it was trained with, to know them again.",
     ]
     if model.classes:
         lines.insert(0, f"- Probabilities are scaled on validation rows (T = {model.calibration.temperature:.2f}).")

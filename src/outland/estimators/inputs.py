@@ -70,6 +70,16 @@ def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) ->
     return _molecules(found, Wanted(scaffold=scaffold, canonical=True, fingerprint=clusters))
 
 
+def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
+    """A number for the Bemis-Murcko scaffold of each molecule, as `GroupKFold` takes them.
+
+    >>> scaffold_groups(["c1ccccc1O", "CCO", "c1ccccc1N"]).tolist()
+    [0, 1, 0]
+    """
+    found: np.ndarray[Any, Any] = read_inputs(rows, scaffold=True).groups["scaffold"].numpy()
+    return found
+
+
 def _listed(rows: Any) -> list[Any]:
     """One object a row, whatever holds them."""
     if isinstance(rows, str):
