@@ -6,6 +6,7 @@ import outland.errors
 import outland.graphs.batches
 import outland.settings
 from outland.errors import OutlandError
+from outland.estimators import classifier, inputs
 from outland.methods.aia import AIASettings
 from outland.nn import BackboneSettings
 from outland.settings import change, describe, fit
@@ -50,7 +51,7 @@ def test_choices():
         change(TrainSettings(), {"schedule": "cosin"}, "train")
 
 
-@pytest.mark.parametrize("module", [outland.errors, outland.settings, outland.graphs.batches])
+@pytest.mark.parametrize("module", [outland.errors, outland.settings, outland.graphs.batches, classifier, inputs])
 def test_examples_in_the_doc_strings(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

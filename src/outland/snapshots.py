@@ -15,7 +15,7 @@ from outland.files import canonical_json, checksum, digest, new_folder, read_jso
 from outland.tensors import write_tensors
 
 FORMAT = 1
-_TENSORS, _STATE = "tensors.safetensors", "state.json"
+_TENSORS, _STATE = SNAPSHOT_FILES = "tensors.safetensors", "state.json"
 
 
 class DamagedSnapshot(OutlandError):
@@ -59,9 +59,9 @@ def read_snapshot(folder: Path) -> Snapshot:
         seal = state.pop("seal")
         if state["format"] > FORMAT:
             raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
-        if seal != digest(canonical_json(state)) or state["sha256"] != checksum(folder / _TENSORS):
-            raise DamagedSnapshot(f"{folder} has changed since it was written")
-        for name, sha256 in state.get("texts", {}).items():
+        if seal != digest(canonical_json(state)):
+            raise DamagedSnapshot(f"{folder} has changed since it was written: {_STATE} is not what it was")
+        for name, sha256 in {_TENSORS: state["sha256"], **state.get("texts", {})}.items():
             if Path(name).name != name or checksum(folder / name) != sha256:
                 raise DamagedSnapshot(f"{folder} has changed since it was written: {name} is not what it was")
         return Snapshot(load_file(folder / _TENSORS), state["values"])

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from torch_geometric.data import Data
@@ -17,7 +17,7 @@ from torch_geometric.explain import Explanation, groundtruth_metrics
 
 from outland.datasets.featuriser import parse
 from outland.errors import OutlandError
-from outland.estimators import BadInput, GraphClassifier, GraphRegressor
+from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
 from outland.estimators.calibration import Calibration, calibrate, prior_offset
 from outland.estimators.carving import carve, training_environments
 from outland.estimators.distance import Familiar
@@ -72,6 +72,16 @@ def test_cross_validation_and_grid_search_on_300_molecules():
     assert search.best_params_["model__method__lr"] in (1e-2, 5e-3)
     assert search.predict(smiles[:4]).shape == (4,)
     assert len(set(search.cv_results_["mean_test_score"])) == 2  # the setting reached the method
+
+
+def test_folds_by_scaffold_share_none():
+    smiles, labels = bbbp()
+    groups = scaffold_groups(smiles)
+    assert len(set(groups.tolist())) == 205
+    for train, test in GroupKFold(3).split(smiles, labels, groups):
+        assert not set(groups[train]) & set(groups[test])
+    scores = cross_val_score(quick(), smiles, labels, groups=groups, cv=GroupKFold(2), error_score="raise")
+    assert scores.shape == (2,)
 
 
 def test_a_fit_learns_and_its_probabilities_are_probabilities(fitted):

@@ -30,6 +30,7 @@ def test_a_loaded_model_is_bit_equal(fitted, model_folder):
     loaded = GraphClassifier.load(model_folder)
     assert (loaded.predict_proba(smiles) == fitted.predict_proba(smiles)).all()
     assert (loaded.distance(smiles) == fitted.distance(smiles)).all()
+    assert (loaded.model_.seen == fitted.model_.seen).all()
     assert loaded.get_params(deep=False) == fitted.get_params(deep=False)
     assert all(
         (one.node_mask == two.node_mask).all()
@@ -45,7 +46,8 @@ def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert values["schema"]["node"]["vocabulary"][0] == 119
     assert {"outland", "torch", "rdkit", "scikit-learn"} <= set(values["about"]["versions"])
     card = (model_folder / "README.md").read_text()
-    assert "A row is called 1 where its probability" in card
+    assert "A row's probability is that of 1; it is called so above" in card
+    assert "Stable is what the method takes to decide the label" in card
     assert f"T = {values['calibration']['temperature']:.2f}" in card
 
 
@@ -57,6 +59,9 @@ def test_a_changed_byte_or_a_missing_file_is_refused(model_folder, tmp_path, nam
     for place in (len(whole) // 3, len(whole) - 2):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(OutlandError, match=r"has changed since it was written|cannot be read"):
+            load_folder(folder)
+    if name != "state.json":
+        with pytest.raises(OutlandError, match=f"has changed since it was written: {name} is not what it was"):
             load_folder(folder)
     path.unlink()
     with pytest.raises(OutlandError, match=f"is not whole: {name} is missing"):
@@ -70,6 +75,12 @@ def test_a_newer_schema_and_what_is_no_model_are_refused(model_folder, tmp_path)
     resealed(newer, lambda values: values.update(kind="something else", schema_version=1))
     with pytest.raises(OutlandError, match="holds no model of `outland fit`"):
         load_folder(newer)
+    path = newer / "state.json"
+    path.write_text(path.read_text().replace("something else", "anything else"))
+    with pytest.raises(OutlandError, match=r"changed since it was written: state\.json is not what it was"):
+        load_folder(newer)
+    with pytest.raises(OutlandError, match="is not a model folder: give the folder"):
+        load_folder(tmp_path)
     with pytest.raises(OutlandError, match="there is no model folder"):
         load_folder(tmp_path / "nowhere")
     with pytest.raises(OutlandError, match="is a file, not a model folder"):

@@ -4,6 +4,7 @@ import csv
 import gzip
 from collections import Counter
 from dataclasses import replace
+from hashlib import sha256
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from outland.estimators.explained import explain_table
 from outland.estimators.fragments import Piece, pieces, rank_pieces
 from outland.estimators.inputs import read_inputs
 from outland.estimators.judging import accuracy, auc, judge, rmse
+from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
 from outland.estimators.streaming import Reservoir, predict_table
 from outland.graphs import PackedGraphs, Splits
 from outland.report.trust import trust
@@ -63,6 +65,25 @@ def test_neither_processes_nor_the_rest_of_the_table_change_a_row(fitted, tmp_pa
     once = {one: f"{value:.6f}" for one, value in zip(smiles, fitted.predict_proba(smiles)[:, 1], strict=True)}
     apart = [abs(float(row["outland_probability"]) - float(once[row["smiles"]])) for row in alone]
     assert max(apart) <= 1.1e-6  # a last digit may round the other way
+
+
+def test_rows_of_the_training_set_are_known_again(fitted, tmp_path):
+    first = int.from_bytes(sha256(b"CCO").digest()[:8], "little", signed=True)
+    assert hashes([" CCO\n"]).tolist() == [first]
+    kept = sorted_hashes(["CCO", "CCN", "CCO"])
+    assert (len(kept), kept.tolist()) == (2, sorted(kept.tolist()))
+    assert were_seen(["CCN", "OCC", " CCO", "CCC"], kept) == [True, False, True, False]
+    assert were_seen(["CCN"], kept[:0]) == [False]
+    smiles, _ = bbbp()
+    assert len(fitted.model_.seen) == len(set(smiles))
+    report, _ = predicted(fitted.model_, tmp_path)
+    assert (report.seen, report.rows) == (298, 300)  # two cannot be read
+    table = tmp_path / "new.csv"
+    table.write_text(f"smiles\nCCCCCCCl\n {smiles[0]} \naspirin\n")
+    report, _ = predicted(fitted.model_, tmp_path, "new-out.csv", table=table)
+    assert (report.seen, report.first) == (1, {"RDKit cannot read the SMILES": 3})
+    assert seen_words(1, 3).startswith("1 of these 3 rows was in the model's training")
+    assert seen_words(0, 3) == ""
 
 
 def test_gzip_and_bytes_that_are_not_utf8_survive(fitted, tmp_path):
@@ -131,12 +152,17 @@ def test_trust_follows_the_shift_and_the_flags():
 
     held = {"scores": [{"part": "held out", "value": 0.7, "metric": "rocauc"}], "held_out": {"gcs": 0.2}}
     near = trust(measured(0.02), 0.01, 0.05, held)
-    assert near.startswith("GCS to training 0.02 (chance 0.01), told apart 60%; 5% of rows are unusual and 1% far")
-    assert near.endswith("as far as its held-out score (rocauc 70.00 on its held-out molecules, 0.20 away).")
+    assert near == (
+        "Trust it as far as its held-out score: 5% of the rows are unusual, that is edge or far, and 1% far (5% and 1% "
+        "in training); of training and this table, 2% of the molecules are of a kind that the other has next to none "
+        "of (GCS; 1% by chance), and a small network tells 60% of the two apart (50% by chance); its ROC-AUC on "
+        "held-out molecules (GCS 20%) was 70.00 %."
+    )
     assert "with care" in trust(measured(0.2), 0.01, 0.05, held)
-    assert "do not trust" in trust(measured(0.6), 0.01, 0.05, held)
+    assert trust(measured(0.6), 0.01, 0.05, held).startswith("Do not trust it here without new labels: ")
+    assert trust(None, 0.0, 0.0, {}).startswith("Little is new here, but how good the model is was not measured: 0%")
     assert "with care" in trust(None, 0.0, 0.2, {})
-    assert "do not trust" in trust(None, 0.3, 0.3, {})
+    assert trust(None, 0.3, 0.3, {}).startswith("Do not trust it")
 
 
 def test_scores_and_their_intervals(fitted):
@@ -174,7 +200,7 @@ def test_pieces_are_cut_where_a_synthesis_would_join_them():
     assert found == {"CC=O": (0, 1, 2), "c1ccccc1": (4, 5, 6, 7, 8, 9)}
     anilide = ("CC(=O)Nc1ccccc1", (0.9, 0.8, 0.7, 0.1, *[0.2] * 6))
     ranked = rank_pieces([anilide] * 3 + [("CC(=O)Nc1ccccc1", (0.1,) * 10)] + [("CCO", (1.0,) * 3)] * 2)
-    assert ranked == [Piece("CC=O", 4, 3), Piece("c1ccccc1", 4, 0)]
+    assert ranked == [Piece("CC=O", 4, 3)]  # the ring weighs one half in none of its four molecules
     assert Piece("C", 100, 90).sure > Piece("C", 3, 3).sure  # rare ones do not lead by luck
 
 

@@ -45,6 +45,9 @@ seen.near = choose("flag", "near");
 seen.edge = choose("flag", "edge");
 seen.far = choose("flag", "far");
 choose("flag", "");
+seen.known = choose("seen", "seen");
+seen.fresh = choose("seen", "new");
+choose("seen", "");
 seen.found = choose("words", "propanolol");
 seen.told = document.getElementById("shown").textContent;
 choose("words", "");
@@ -90,6 +93,8 @@ def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_pa
     assert seen["wrongOnes"]
     assert seen["zero"] + seen["one"] == len(good)
     assert seen["near"] + seen["edge"] + seen["far"] == len(good)
+    assert (seen["known"], seen["fresh"]) == (len(good) - 1, 1)  # ethanol alone is new
+    assert f"{len(good) - 1} of these {len(rows)} rows were in the model&#39;s training" in text
     assert seen["found"] >= 1
     assert seen["told"] == f"{seen['found']} of {len(rows)} shown"
     assert seen["pieces"] == 12

@@ -23,6 +23,7 @@ from outland.cli.options import (
     Time,
     Track,
     chosen_recipe,
+    paragraphs,
     setting_hint,
     table_settings,
     table_shift,
@@ -36,10 +37,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
-app.command()(molecules.fit)
-app.command()(molecules.predict)
-app.command()(molecules.explain)
-app.command("shift")(shift.shift)
+for _command in (molecules.fit, molecules.predict, molecules.explain, shift.shift):
+    app.command(help=paragraphs(_command))(_command)
 
 
 def _version(wanted: bool) -> None:

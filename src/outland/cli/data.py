@@ -103,7 +103,7 @@ def show(
     shift: Shift = None,
     kind: Kind = None,
     seed: GeneratorSeed = 123,
-    out: Annotated[Path | None, typer.Option(help="The picture. [default: DATASET-SHIFT.png]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"The picture. \[default: DATASET-SHIFT.png]")] = None,
     data: Data = None,
     smiles: Smiles = "smiles",
     target: Target = None,

@@ -8,13 +8,13 @@ from outland.errors import OutlandError, unknown
 
 Engine = Annotated[str, typer.Option(metavar="local|ray", help="Who carries the runs out: this machine, or a cluster.")]
 Workers = Annotated[
-    int | None, typer.Option(help="local: so many processes of one thread each, on a CPU. [default: 1]")
+    int | None, typer.Option(help=r"local: so many processes of one thread each, on a CPU. \[default: 1]")
 ]
 Address = Annotated[
-    str | None, typer.Option(help="ray: of the cluster. [default: $RAY_ADDRESS, else this machine alone]")
+    str | None, typer.Option(help=r"ray: of the cluster. \[default: $RAY_ADDRESS, else this machine alone]")
 ]
-Cpus = Annotated[float | None, typer.Option(help="ray: CPUs a task. [default: 1]")]
-Gpus = Annotated[float | None, typer.Option(help="ray: GPUs a task. [default: 1 where the cluster has any]")]
+Cpus = Annotated[float | None, typer.Option(help=r"ray: CPUs a task. \[default: 1]")]
+Gpus = Annotated[float | None, typer.Option(help=r"ray: GPUs a task. \[default: 1 where the cluster has any]")]
 SendBack = Annotated[
     bool, typer.Option("--send-back", help="ray: send results here, where machines do not share the --out folder.")
 ]

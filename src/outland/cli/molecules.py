@@ -1,12 +1,13 @@
 """`outland fit`, `predict` and `explain`: for a person with a table of molecules."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from outland.cli.options import Environment, Seed, Smiles, Split, TaskKind, Time, table_shift
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` wrote.")]
@@ -19,13 +20,14 @@ def fit(
     table: Table,
     target: Target,
     smiles: Smiles = "smiles",
-    out: Annotated[Path | None, typer.Option(help="The model folder. [default: TABLE-TARGET-model]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
     method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`.")] = "aia",
     shift: Annotated[
-        str | None, typer.Option(help="What will be new: scaffold, size, cluster, time or random. [default: scaffold]")
+        str | None,
+        typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the table. [default: 40,000 looks at a molecule in all]")
+        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
     ] = None,
     balance: Annotated[
         bool, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
@@ -60,7 +62,7 @@ def fit(
     from outland.training.runs import find_device
     from outland.training.watch import watcher
 
-    folder = out or Path(f"{table.name.split('.')[0]}-{_word(target)}-model")
+    folder = out or Path(_word(f"{table.name.split('.')[0]}-{target}-model"))
     if folder.exists() and not force:
         raise OutlandError(f"{folder} exists: choose another --out, or replace it with --force")
     columns = {"smiles": smiles, "target": target, "task": task, "environment": environment, "split": split}
@@ -80,15 +82,15 @@ def fit(
 
 
 def _word(name: str) -> str:
-    """A column's name as part of a file's."""
-    return "".join(one if one.isalnum() or one in "-_" else "-" for one in name)
+    """Names of a table and a column as that of a file, which has no odd characters and no two dashes in a row."""
+    return re.sub(r"[^\w]+", "-", name).strip("-")
 
 
 def predict(
     model: Model,
     table: Table,
-    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write. [default: TABLE-predicted.csv]")] = None,
+    smiles: Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"CSV file to write. \[default: TABLE-predicted.csv]")] = None,
     shift: Annotated[
         bool, typer.Option("--shift/--no-shift", help="Measure how far the table is from training.")
     ] = True,
@@ -101,7 +103,9 @@ def predict(
     molecules the model was trained on, and whether to trust it.
     """
     from outland.estimators import load_folder
+    from outland.estimators.seen import seen_words
     from outland.estimators.streaming import predict_table
+    from outland.estimators.words import limit_words
     from outland.report.trust import trust
     from outland.training.runs import find_device
 
@@ -110,42 +114,46 @@ def predict(
     column = smiles or loaded.about.get("source", {}).get("smiles", "smiles")
     report = predict_table(loaded, table, place, smiles=column, shift=shift, force=force)
     good = report.rows - report.bad
-    typer.echo(f"{place}: {report.rows:,} rows in {report.seconds:.0f} s; {report.bad:,} cannot be read")
+    typer.echo(f"{place}: {counted(report.rows, 'row')} in {report.seconds:.0f} s; {report.bad:,} cannot be read")
     for reason, count in report.problems.most_common(3):
-        typer.echo(f"  {count:,}: {reason}")
+        typer.echo(f"  {counted(count, 'row')}: {reason} (first: row {report.first[reason]:,})")
     if loaded.classes:
         typer.echo("called: " + ", ".join(f"{name} {count:,}" for name, count in sorted(report.classes.items())))
     if len(loaded.classes) == 2:
-        typer.echo(f"outland_probability is of '{loaded.classes[1]}', called so above {loaded.threshold:.2f}")
+        typer.echo(f"outland_probability is of '{loaded.classes[1]}'; a row is {limit_words(loaded)}")
     named = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
     typer.echo(f"distance: {named} of {good:,}")
+    if report.seen:
+        typer.echo(f"{seen_words(report.seen, report.rows)}.")
     typer.echo(trust(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
 
 
 def explain(
     model: Model,
     table: Table,
-    smiles: Annotated[str | None, typer.Option(help="Column of SMILES. [default: as in training]")] = None,
+    smiles: Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Column of labels, to see errors. [default: as in training, if it is there]")
+        str | None, typer.Option(help=r"Column of labels, to see errors. \[default: as in training, if it is there]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="HTML file to write. [default: TABLE-explained.html]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"HTML file to write. \[default: TABLE-explained.html]")] = None,
     most: Annotated[int, typer.Option(min=1, help="Draw at most so many rows, from the first on.")] = 1000,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
     """Draw every molecule of a table with the atoms and bonds its prediction rests on, as one HTML page.
 
-    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count as
-    stable, and needs no network.
+    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count,
+    and needs no network.
     """
     from itertools import islice
 
     from outland.datasets.tables import read_rows
     from outland.estimators import load_folder
     from outland.estimators.explained import explain_table, way
+    from outland.estimators.seen import seen_words
     from outland.files import write_text
     from outland.report.explain_page import explain_page
+    from outland.report.explain_words import flat_parts, flat_words
     from outland.training.runs import find_device
 
     place = out or Path(f"{table.name.split('.')[0]}-explained.html")
@@ -161,3 +169,6 @@ def explain(
     write_text(place, explain_page(loaded, rows, table.name, more))
     typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
     typer.echo(f"shaded: {way(loaded)}")
+    told = seen_words(sum(row.seen for row in rows), len(rows))
+    for note in filter(None, (flat_words(*flat_parts(rows)), told and f"{told}.")):
+        typer.echo(note)

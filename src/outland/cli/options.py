@@ -1,5 +1,7 @@
 """Options that several commands share."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +21,15 @@ Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`, or the file of your own table.")
 ]
-Shift = Annotated[str | None, typer.Option(help="What shifts: base, size, scaffold, ... [default: the first one]")]
-Kind = Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none. [default: the first one]")]
+Shift = Annotated[str | None, typer.Option(help=r"What shifts: base, size, scaffold, ... \[default: the first one]")]
+Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", callback=_folder, help="Folder of raw files. [default: $OUTLAND_DATA, else the cache]"
+        "--data",
+        metavar="DIR",
+        callback=_folder,
+        help=r"Folder of raw files. \[default: $OUTLAND_DATA, else the cache]",
     ),
 ]
 Smiles = Annotated[str, typer.Option(help="Your table's column of SMILES.")]
@@ -40,6 +45,12 @@ Track = Annotated[
         metavar="tensorboard|mlflow|wandb", help="Show curves there as they grow; records are written anyway."
     ),
 ]
+
+
+def paragraphs(command: Callable[..., None]) -> str:
+    """A command's help with one line a paragraph, to be wrapped to the terminal's width."""
+    text = inspect.cleandoc(command.__doc__ or "")
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def table_shift(shift: str | None, split: str | None, time: str | None) -> str | None:

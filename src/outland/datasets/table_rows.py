@@ -12,7 +12,7 @@ import torch
 from outland.datasets.clusters import cluster
 from outland.datasets.labels import Labels, TaskKind, number
 from outland.datasets.smiles import Chunk, not_utf8, pack
-from outland.datasets.tables import Row, need
+from outland.datasets.tables import Row, need, need_smiles
 from outland.errors import OutlandError
 from outland.files import checksum
 from outland.graphs import PackedGraphs
@@ -59,7 +59,8 @@ class TableSettings:
             raise OutlandError("which column holds the labels? Name it with --target")
         if self.smiles in self.targets:
             raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
-        named = [self.smiles, *self.targets, self.environment, self.split, self.time]
+        need_smiles(path, self.smiles)
+        named = [*self.targets, self.environment, self.split, self.time]
         need(path, [name for name in named if name])
         return replace(self, sha256=checksum(path))
 

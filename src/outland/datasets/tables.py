@@ -76,6 +76,14 @@ def need(path: Path, names: list[str]) -> None:
         raise OutlandError(f"{path} has a header and no rows")
 
 
+def need_smiles(path: Path, name: str) -> None:
+    """Refuse a table without the column of SMILES, saying how to name another."""
+    have = columns(path)
+    if name not in have:
+        raise OutlandError(f"{unknown(f'column of {path.name}', name, have)}; name its SMILES with --smiles COLUMN")
+    need(path, [name])
+
+
 def _kind(path: Path) -> str:
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix not in _SUFFIXES:

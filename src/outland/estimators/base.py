@@ -17,6 +17,7 @@ from outland.estimators.fitting import Plan, train_model
 from outland.estimators.folder import load_folder, save_folder
 from outland.estimators.inputs import BadInput, Inputs, read_inputs
 from outland.estimators.model import Answers, FittedModel
+from outland.estimators.seen import sorted_hashes
 from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method, method_settings
 from outland.nn import BackboneSettings
@@ -121,7 +122,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         graphs = replace(inputs.graphs, y=labels, environment=environment)
         schema = Schema(inputs.node, task, inputs.edge, number)
         changes = {"method": self.settings, "backbone": self.backbone, "train": self.train}
-        self.model_ = train_model(
+        model = train_model(
             Splits(graphs, parts, schema, {"domain": shift}),
             Plan.make(self.method, self.epochs, self._balance(), changes),
             kind=inputs.kind,
@@ -130,7 +131,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             device=find_device(self.device),
             watcher=watcher() if self.verbose else None,
         )
-        self.model_.about.update(shift=shift, estimator=self._plain_params())
+        model.about.update(shift=shift, estimator=self._plain_params())
+        self.model_ = replace(model, seen=sorted_hashes(inputs.texts))
         self._fitted()
         return self
 
@@ -154,7 +156,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         return inputs
 
     def distance(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """How unusual each row is for the model: above 1 is what one training row in twenty is (see `Familiar`)."""
+        """How unusual each row is for the model: one training row in twenty lies above 1 (see `Familiar`)."""
         found: np.ndarray[Any, Any] = self._answers(X).distances.numpy()
         return found
 

@@ -1,4 +1,4 @@
-"""Logits into probabilities that keep their word."""
+"""Logits into probabilities, scaled on validation rows."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class Calibration:
     offset: tuple[float, ...]
 
     def logits(self, z: Tensor) -> Tensor:
-        """Calibrated logits `[G, outputs]`."""
+        """Scaled logits `[G, outputs]`."""
         return z / self.temperature + z.new_tensor(self.offset)
 
     def probabilities(self, z: Tensor, task: Task) -> Tensor:

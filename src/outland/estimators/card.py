@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from outland.estimators.explaining import has_masks
 from outland.estimators.model import FittedModel
+from outland.estimators.words import MEANING, METRICS, distance_words, kept_word, limit_words
 
 
 def card(model: FittedModel) -> str:
     """The card of a model."""
-    about = model.about
     sections = [
         _what(model),
         _training(model),
-        _scores(about),
+        _scores(model),
         _use(model),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -45,27 +46,33 @@ def _training(model: FittedModel) -> str:
     return "## Training\n\n" + "\n".join(lines)
 
 
-def _scores(about: dict[str, Any]) -> str:
-    rows = about.get("scores")
+def _scores(model: FittedModel) -> str:
+    rows = model.about.get("scores")
     if not rows:
         return ""
     lines = ["| rows | metric | this model | 95% interval | ERM |", "|---|---|---|---|---|"]
     for row in rows:
-        lines.append(f"| {row['part']} | {row['metric']} | {row['shown']} | {row['interval']} | {row['erm']} |")
-    return "## How good it is\n\n" + "\n".join(lines)
+        lines.append(
+            f"| {row['part']} | {METRICS[row['metric']]} | {row['shown']} | {row['interval']} | {row['erm']} |"
+        )
+    word = kept_word(model.about, [_plain(one) for one in model.classes])
+    return "## How good it is\n\n" + "\n".join(lines) + (f"\n\n{word}" if word else "")
 
 
 def _use(model: FittedModel) -> str:
     lines = [
-        "- `distance` is how far a row lies from the training rows in the model's own embedding: above 1 is what one "
-        "training row in twenty is. Trust rows called `far` least.",
-        "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against.",
+        f"- `distance` is {distance_words(model, 'row')}. It is taken in the model's own embedding. Trust rows called "
+        "`far` least.",
+        "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes of "
+        "the SMILES it was trained with, to know them again.",
     ]
     if model.classes:
-        lines.insert(0, f"- Probabilities are calibrated on validation rows (T = {model.calibration.temperature:.2f}).")
+        lines.insert(0, f"- Probabilities are scaled on validation rows (T = {model.calibration.temperature:.2f}).")
     if model.task.kind == "binary":
         yes = _plain(model.classes[1])
-        lines.insert(1, f"- A row is called {yes} where its probability of {yes} is above {model.threshold:.2f}.")
+        lines.insert(1, f"- A row's probability is that of {yes}; it is {limit_words(model)}.")
+    if has_masks(model.method):
+        lines.append(f"- Explanations part a molecule in two. {MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)
 
 

@@ -34,8 +34,9 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         verbose: show progress.
 
     >>> smiles = ["CCO", "CCN", "CCC", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C"] * 4
-    >>> model = GraphClassifier("erm", shift="random", epochs=1).fit(smiles, ["chain", "ring"] * 12)
-    >>> model.predict_proba(["CCCl"]).shape, list(model.classes_)
+    >>> model = GraphClassifier("erm", shift="random", validation=0.4, epochs=1)
+    >>> model = model.fit(smiles, (["chain"] * 3 + ["ring"] * 3) * 4)
+    >>> model.predict_proba(["CCCl"]).shape, model.classes_.tolist()
     ((1, 2), ['chain', 'ring'])
     """
 
@@ -78,7 +79,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         return found
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """Calibrated probabilities `[rows, classes]`, in the order of `classes_`."""
+        """Probabilities `[rows, classes]`, in the order of `classes_`; scaled on validation rows only."""
         answers = self._answers(X)
         return self.model_.probabilities(answers)
 

@@ -10,10 +10,11 @@ import torch
 from outland.datasets.featuriser import Molecule
 from outland.datasets.labels import number
 from outland.datasets.smiles import Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need, read_rows
+from outland.datasets.tables import Row, columns, need, need_smiles, read_rows
 from outland.errors import OutlandError
 from outland.estimators.explaining import Weights, has_masks, weigh
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
 
 
@@ -30,6 +31,7 @@ class Explained:
         bonds: one for each bond, in RDKit's order.
         truth: the label, where it is known.
         problem: why the row cannot be read.
+        seen: whether the model was trained with it.
     """
 
     place: int
@@ -40,6 +42,7 @@ class Explained:
     bonds: tuple[float, ...] = ()
     truth: str = ""
     problem: str = ""
+    seen: bool = False
 
 
 def explain_table(
@@ -48,17 +51,19 @@ def explain_table(
     """The first `most` rows of a table."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use `explain` from Python")
-    need(path, [smiles, *([target] if target else [])])
+    need_smiles(path, smiles)
+    need(path, [target] if target else [])
     target = target or _own_target(model, path)
     rows = list(islice(read_rows(path), most))
     found: list[Explained] = []
     for chunk in read_molecules((row[smiles] for row in rows), Wanted(scaffold=False), f"Explaining {path.name}"):
         answers = answers_of(model, chunk.molecules)
         split = _by_molecule(model, chunk.molecules)
-        for place, answer, (atoms, bonds) in zip(chunk.places, answers, split, strict=True):
+        known = were_seen([rows[place][smiles] for place in chunk.places], model.seen)
+        for place, answer, (atoms, bonds), seen in zip(chunk.places, answers, split, known, strict=True):
             row = rows[place]
             truth = _truth(row.get(target, ""), model) if target else ""
-            found.append(Explained(place + 1, row, row[smiles], answer, atoms, bonds, truth))
+            found.append(Explained(place + 1, row, row[smiles], answer, atoms, bonds, truth, seen=seen))
         for place, reason in chunk.failures:
             found.append(Explained(place + 1, rows[place], rows[place][smiles], {}, problem=reason))
     if not any(one.answer for one in found):
@@ -100,7 +105,7 @@ def _truth(text: str, model: FittedModel) -> str:
 def way(model: FittedModel) -> str:
     """How the weights came about, for a reader."""
     if has_masks(model.method):
-        return f"the stable mask that {model.method.name} has learned; what is shaded weighs more than one half"
+        return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
     return (
         f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "
         "as much as the atom that moves it most"

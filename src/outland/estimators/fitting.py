@@ -14,6 +14,7 @@ from outland.estimators.calibration import Calibration, calibrate, prior_offset
 from outland.estimators.distance import Familiar
 from outland.estimators.inputs import BadInput, Kind
 from outland.estimators.model import FittedModel, run_batches
+from outland.estimators.watching import ScoreWatcher
 from outland.graphs import Splits, Task
 from outland.methods import MethodSettings, build_method, is_file, method_settings, split_name
 from outland.nn import BackboneSettings
@@ -103,7 +104,8 @@ def train_model(
     method = build_method(plan.name, splits.schema, plan.backbone, plan.settings).to(device)
     with one_thread():
         training = Splits(graphs, {"train": drawn, "val": splits["val"]}, splits.schema, splits.source).to(device)
-        trainer = Trainer(method, training, frame, seed, watcher=watcher)
+        seen_by = None if watcher is None else ScoreWatcher(watcher, scale[1])
+        trainer = Trainer(method, training, frame, seed, watcher=seen_by)
         trainer.fit()
     random = torch.Generator().manual_seed(seed)
     chosen = splits["train"][torch.randperm(len(splits["train"]), generator=random)]

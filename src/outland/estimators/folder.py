@@ -18,7 +18,7 @@ from outland.graphs import PackedGraphs, Schema
 from outland.methods import is_file, method_settings, rebuild_method
 from outland.nn import BackboneSettings
 from outland.settings import change
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 SCHEMA = 1
 KIND = "outland model"
@@ -37,6 +37,7 @@ def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
         "model": dict(model.method.state_dict()),
         "familiar": {name: getattr(familiar, name) for name in ("centre", "spread", "reference")},
         "sample": model.sample.tensors(),
+        "seen": {"hashes": model.seen},
     }
     tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
     write_snapshot(folder, Snapshot(tensors, _finite(_values(model))), {CARD: card(model)})
@@ -84,6 +85,8 @@ def load_folder(folder: Path, device: torch.device | str = "cpu") -> FittedModel
         raise OutlandError(f"there is no model folder {folder}")
     if not folder.is_dir():
         raise OutlandError(f"{folder} is a file, not a model folder: give the folder that `outland fit` wrote")
+    if not any((folder / name).exists() for name in SNAPSHOT_FILES):
+        raise OutlandError(f"{folder} is not a model folder: give the folder that `outland fit` wrote")
     saved = read_snapshot(folder)
     try:
         _check(saved.values, folder)
@@ -124,4 +127,5 @@ def _built(saved: Snapshot, device: torch.device | str) -> FittedModel:
         scale=tuple(values["scale"]),
         sample=PackedGraphs.from_tensors(saved.group("sample")),
         about=about,
+        seen=saved.tensors.get("seen.hashes", torch.zeros(0)).long().flatten().unique(),  # older folders have none
     )

@@ -1,4 +1,4 @@
-"""Which pieces of molecules most often count as stable."""
+"""Which pieces of molecules most often weigh at least one half."""
 
 import math
 from collections.abc import Iterable
@@ -32,7 +32,9 @@ class Piece:
 
 
 def rank_pieces(molecules: Iterable[tuple[str, tuple[float, ...]]], most: int = 12) -> list[Piece]:
-    """Pieces of molecules with weighted atoms, those most surely stable first; seldom ones are left out.
+    """Pieces of molecules with weighted atoms, those that most surely weigh one half first.
+
+    Left out are seldom ones, and those that weigh less in most of their molecules.
 
     Pieces are what is left when the bonds a synthesis would make (BRICS, Degen et al., 2008) are cut.
     """
@@ -46,7 +48,8 @@ def rank_pieces(molecules: Iterable[tuple[str, tuple[float, ...]]], most: int = 
             counts = seen.setdefault(name, [0, 0])
             counts[0] += 1
             counts[1] += stable
-    ranked = [Piece(name, *counts) for name, counts in seen.items() if counts[0] >= _FEWEST]
+    found_pieces = (Piece(name, *counts) for name, counts in seen.items() if counts[0] >= _FEWEST)
+    ranked = [piece for piece in found_pieces if piece.share >= STABLE]
     return sorted(ranked, key=lambda piece: (-piece.sure, -piece.molecules, piece.smiles))[:most]
 
 

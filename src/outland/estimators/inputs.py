@@ -31,6 +31,7 @@ class Inputs:
         kind: molecules, or graphs that the user had already.
         node, edge: what their features are.
         groups: a number for the scaffold, cluster and molecule of each row, as far as they were asked for.
+        texts: the rows that came as SMILES.
     """
 
     graphs: PackedGraphs
@@ -38,6 +39,7 @@ class Inputs:
     node: Features
     edge: Features | None
     groups: dict[str, Tensor] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
 
     def fitting(self, schema: Schema) -> PackedGraphs:
         """The graphs, if a model with this schema can read them."""
@@ -66,6 +68,16 @@ def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) ->
     if hasattr(found[0], "edge_index"):
         return _graphs(found)
     return _molecules(found, Wanted(scaffold=scaffold, canonical=True, fingerprint=clusters))
+
+
+def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
+    """A number for the Bemis-Murcko scaffold of each molecule, as `GroupKFold` takes them.
+
+    >>> scaffold_groups(["c1ccccc1O", "CCO", "c1ccccc1N"]).tolist()
+    [0, 1, 0]
+    """
+    found: np.ndarray[Any, Any] = read_inputs(rows, scaffold=True).groups["scaffold"].numpy()
+    return found
 
 
 def _listed(rows: Any) -> list[Any]:
@@ -99,7 +111,8 @@ def _molecules(rows: list[Any], wanted: Wanted) -> Inputs:
         groups["scaffold"] = numbered(name for chunk in chunks for name in chunk.scaffolds)
     if wanted.fingerprint:
         groups["cluster"] = cluster([one for chunk in chunks for one in chunk.fingerprints])
-    return Inputs(pack(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups)
+    texts = tuple(row for row in rows if isinstance(row, str))
+    return Inputs(pack(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups, texts)
 
 
 def _graphs(rows: list[Any]) -> Inputs:

@@ -9,11 +9,13 @@ import numpy.typing as npt
 import torch
 from scipy.stats import rankdata
 
-from outland.estimators.model import FittedModel
+from outland.errors import counted
+from outland.estimators.model import Answers, FittedModel
 from outland.graphs import Splits
 
 Array = npt.NDArray[np.float64]
 _DRAWS = 1000
+_FEWEST, _FEWEST_OF_A_CLASS = 20, 10  # rows, below which a score is luck
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,30 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What a classifier said of rows on average, against what is true.
+
+    Args:
+        said: mean probability of the second of two classes; of the class it called where there are more.
+        true: share of the rows that are of it.
+        right: share of the rows called right.
+    """
+
+    said: float
+    true: float
+    right: float
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Models side by side on one part.
 
     Args:
-        part: its name; `rows` and `groups` (scaffolds) are in it.
+        part: its name; `rows` and `groups` (scaffolds) are in it, and `rare` rows of the rarer of two classes.
         metric: what is measured.
         models: each model's number.
         difference: of the first model to the second, where there are two.
+        promise: of the first model, where it is a classifier.
     """
 
     part: str
@@ -42,6 +60,18 @@ class Verdict:
     groups: int
     models: tuple[Judgement, ...]
     difference: Judgement | None
+    rare: int | None = None
+    promise: Promise | None = None
+
+    @property
+    def scant(self) -> str:
+        """Why the rows cannot judge a model; the empty text where they can."""
+        if self.rare is None:
+            return f"too few to judge ({counted(self.rows, 'row')})" if self.rows < _FEWEST else ""
+        if self.rare >= _FEWEST_OF_A_CLASS:
+            return ""
+        few = counted(self.rows, "row") if self.rows < _FEWEST else f"{counted(self.rare, 'row')} of one class"
+        return f"too few to judge ({few})"
 
 
 def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 0) -> Verdict:
@@ -54,7 +84,8 @@ def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 
     task = models[0].task
     y = graphs.y.flatten().double().numpy()
     groups = graphs.extra["scaffold"] if "scaffold" in graphs.extra else torch.arange(len(index))
-    said = [_said(model, model.answer(graphs)) for model in models]
+    answers = [model.answer(graphs) for model in models]
+    said = [_said(model, one) for model, one in zip(models, answers, strict=True)]
     metric = {"binary": auc, "multiclass": accuracy, "regression": rmse}[task.kind]
     members = _members(groups.numpy())
     values = [metric(one, y) for one in said]
@@ -62,16 +93,29 @@ def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 
     difference = None
     if len(models) > 1 and values[0] is not None and values[1] is not None:
         difference = _interval(values[0] - values[1], draws[:, 0] - draws[:, 1])
-    found = tuple(_interval(value, draws[:, place]) for place, value in enumerate(values))
-    return Verdict(part, task.metric, len(index), len(members), found, difference)
+    found = tuple(_of_some_width(_interval(value, draws[:, place])) for place, value in enumerate(values))
+    rare = int(min((y == 1).sum(), (y != 1).sum())) if task.kind == "binary" else None
+    promise = promised(models[0], answers[0], y)
+    return Verdict(part, task.metric, len(index), len(members), found, difference, rare, promise)
 
 
-def _said(model: FittedModel, answers: Any) -> Array:
+def _said(model: FittedModel, answers: Answers) -> Array:
     """What the metric looks at: a ranking, a class, or a number."""
     if model.task.kind == "binary":
         found: Array = answers.outputs[:, 0].double().numpy()
         return found
     return model.numbers(answers) if not model.classes else model.decisions(answers).astype(np.float64)
+
+
+def promised(model: FittedModel, answers: Answers, y: Array) -> Promise | None:
+    """Whether probabilities keep their word on rows."""
+    if not model.classes:
+        return None
+    chances, called = model.probabilities(answers), model.decisions(answers)
+    right = float((called == y).mean())
+    if model.task.kind == "binary":
+        return Promise(float(chances[:, 1].mean()), float((y == 1).mean()), right)
+    return Promise(float(chances[range(len(called)), called].mean()), right, right)
 
 
 def _members(groups: npt.NDArray[Any]) -> list[npt.NDArray[np.intp]]:
@@ -101,6 +145,11 @@ def _interval(value: float | None, draws: Array) -> Judgement:
         return Judgement(value)
     low, high = np.quantile(draws, [0.025, 0.975])
     return Judgement(value, float(low), float(high))
+
+
+def _of_some_width(one: Judgement) -> Judgement:
+    """A perfect score is perfect in every draw, which says nothing of how sure it is."""
+    return Judgement(one.value) if one.low == one.high else one
 
 
 def auc(score: Array, y: Array) -> float | None:

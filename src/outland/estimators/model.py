@@ -1,6 +1,6 @@
 """A trained model that is ready for new graphs: predictions, probabilities, distances."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class FittedModel:
         scale: mean and spread of the training labels, where numbers are predicted.
         sample: some training graphs, to measure shifts against.
         about: the story of its training, as plain values.
+        seen: hashes of the texts of training and validation rows, where these were texts (see `seen`).
     """
 
     method: Method
@@ -50,6 +51,7 @@ class FittedModel:
     scale: tuple[float, float]
     sample: PackedGraphs
     about: dict[str, Any]
+    seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
 
     @property
     def schema(self) -> Schema:
@@ -78,7 +80,7 @@ class FittedModel:
         return torch.cat(found) if found else embeddings.new_zeros(0)
 
     def probabilities(self, answers: Answers) -> npt.NDArray[np.float64]:
-        """Calibrated, of every class `[G, classes]`."""
+        """Of every class `[G, classes]`, scaled on validation rows."""
         found: npt.NDArray[np.float64] = self.calibration.probabilities(answers.outputs.double(), self.task).numpy()
         return found
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -16,10 +16,11 @@ import torch
 
 from outland.datasets.featuriser import Molecule
 from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need, read_rows
+from outland.datasets.tables import Row, columns, need_smiles, read_rows
 from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import were_seen
 from outland.files import aside, sweep, writable_folder
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
@@ -34,7 +35,9 @@ class TableReport:
 
     Args:
         out: the file written.
-        rows, bad: how many rows there were, and how many could not be read; `problems` counts the reasons.
+        rows, bad: how many rows there were, and how many could not be read; `problems` counts the reasons, and
+            `first` says in which row, from 1, each was met first.
+        seen: how many of the readable rows the model was trained with.
         classes, flags: how many rows were called what, and how unusual they are.
         shift: from the model's training graphs to a sample of the table; None where that was not measured.
     """
@@ -42,6 +45,8 @@ class TableReport:
     out: Path
     rows: int = 0
     bad: int = 0
+    seen: int = 0
+    first: dict[str, int] = field(default_factory=dict)
     problems: Counter[str] = field(default_factory=Counter)
     classes: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
@@ -91,7 +96,7 @@ def predict_table(
         wanted = Wanted(scaffold=False)
         for chunk in read_molecules(texts, wanted, f"Predicting {path.name}", workers=workers):
             reservoir.see(chunk.molecules)
-            writer.writerows(_answered(model, chunk, again, report))
+            writer.writerows(_answered(model, chunk, again, report, smiles))
         if report.bad == report.rows:
             reason = report.problems.most_common(1)[0][0]
             raise OutlandError(
@@ -112,7 +117,7 @@ def measured(model: FittedModel, graphs: PackedGraphs) -> ShiftResult:
 def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use it from Python")
-    need(path, [smiles])
+    need_smiles(path, smiles)
     if not out.name.removesuffix(".gz").endswith(".csv"):
         raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
     if out.exists() and (not force or out.samefile(path)):
@@ -139,20 +144,23 @@ def _written(out: Path) -> Iterator[IO[str]]:
         place.unlink(missing_ok=True)
 
 
-def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport) -> Iterator[Row]:
+def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport, smiles: str) -> Iterator[Row]:
     """The rows of a chunk with what the model says."""
     failures = dict(chunk.failures)
     said = iter(answers_of(model, chunk.molecules))
-    for place in range(len(chunk.places) + len(failures)):
-        row = next(rows)
-        reason = failures.get(chunk_start(chunk) + place)
+    own = list(islice(rows, len(chunk.places) + len(failures)))
+    known = were_seen([row.get(smiles, "") for row in own], model.seen)
+    for place, (row, seen) in enumerate(zip(own, known, strict=True), chunk_start(chunk)):
+        reason = failures.get(place)
         report.rows += 1
         if reason is not None:
             report.bad += 1
             report.problems[reason] += 1
+            report.first.setdefault(reason, place + 1)
             yield {**row, "outland_problem": reason}
             continue
         answer = next(said)
+        report.seen += seen
         report.flags[answer["outland_flag"]] += 1
         report.classes[answer.get("outland_class", "")] += 1
         yield {**row, **answer}

@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 
+from outland.datasets.sources import DataFolder
+from outland.datasets.table import SmilesTable
 from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.fitting import Plan, train_model
 from outland.estimators.judging import Verdict, judge
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import sorted_hashes
 from outland.graphs import Splits
 from outland.shift import measure_shift
 from outland.training.watch import Watcher, shown
@@ -55,7 +58,7 @@ def fit_splits(
     device: torch.device | str = "cpu",
     watch: Watcher | None = None,
 ) -> Fitted:
-    """Train on `train`, choose and calibrate on `val`, judge on both and on `test`, which nothing is chosen by."""
+    """Train on `train`, choose the epoch on `val`, judge on both and on `test`, by which nothing is chosen."""
     started = time.perf_counter()
     common: dict[str, Any] = {"kind": "molecules", "classes": _classes(splits), "seed": seed, "device": device}
     model = train_model(splits, plan, watcher=watch, **common)
@@ -66,19 +69,28 @@ def fit_splits(
         reference = train_model(splits, other, watcher=watch, **common)
     models = [model] if reference is None else [model, reference]
     verdicts = tuple(judge(models, splits, part, seed) for part in ("val", "test"))
-    held = splits.part("test")
-    distances = model.answer(held).distances
-    flags = model.familiar.flags(distances)
     estimator = {"method": plan.name, "settings": asdict(plan.settings), "random_state": seed}
     about: dict[str, Any] = {
         "shift": splits.source["domain"],
         "source": _source(splits, table),
         "scores": [_row(verdict) for verdict in verdicts],
-        "held_out": {"far": flags.count("far") / len(flags), **_gcs(model, splits, seed)},
+        "held_out": {**_far(model, splits), **_promise(verdicts[-1]), **_gcs(model, splits, seed)},
         "estimator": {**estimator, "shift": _estimator_shift(splits)},
     }
     model.about.update(about)
+    used = splits.graphs.select(torch.cat([splits["train"], splits["val"]]))
+    model = replace(model, seen=sorted_hashes(SmilesTable(table).smiles(used, DataFolder())))
     return Fitted(model, reference, verdicts, time.perf_counter() - started)
+
+
+def _far(model: FittedModel, splits: Splits) -> dict[str, float]:
+    flags = model.familiar.flags(model.answer(splits.part("test")).distances)
+    return {"far": flags.count("far") / len(flags)}
+
+
+def _promise(held: Verdict) -> dict[str, float]:
+    """What probabilities said of held-out rows; nothing where there are none, or too few rows."""
+    return {} if held.promise is None or held.scant else asdict(held.promise)
 
 
 def _gcs(model: FittedModel, splits: Splits, seed: int) -> dict[str, float]:
@@ -121,8 +133,9 @@ def _source(splits: Splits, table: TableSettings) -> dict[str, Any]:
 def _row(verdict: Verdict) -> dict[str, Any]:
     """A verdict as the model card has it."""
     first, metric = verdict.models[0], verdict.metric
-    other = verdict.models[1] if len(verdict.models) > 1 else None
+    other = verdict.models[1] if len(verdict.models) > 1 and not verdict.scant else None
     low, high = shown(first.low, metric), shown(first.high, metric)
+    value = verdict.scant or shown(first.value, metric)
     return {
         "part": "validation" if verdict.part == "val" else "held out",
         "rows": verdict.rows,
@@ -131,7 +144,8 @@ def _row(verdict: Verdict) -> dict[str, Any]:
         "value": first.value,
         "low": first.low,
         "high": first.high,
-        "shown": shown(first.value, metric),
-        "interval": "–" if first.low is None else f"{low} to {high}",
+        "scant": verdict.scant,
+        "shown": value,
+        "interval": "–" if first.low is None or verdict.scant else f"{low} to {high}",
         "erm": "–" if other is None else shown(other.value, metric),
     }

@@ -7,7 +7,7 @@ const sift = () => {
   const words = wanted.words.toLowerCase().split(/\s+/);
   let count = 0;
   for (const row of molecules) {
-    const fits = ["said", "error", "flag"].every((name) => !wanted[name] || row.dataset[name] === wanted[name]);
+    const fits = ["said", "error", "flag", "seen"].every((name) => !wanted[name] || row.dataset[name] === wanted[name]);
     row.hidden = !(fits && words.every((word) => texts.get(row).includes(word)));
     count += !row.hidden;
   }

@@ -10,9 +10,12 @@ from markupsafe import Markup
 
 from outland.datasets.labels import number
 from outland.estimators.distance import FLAGS
-from outland.estimators.explained import Explained, way
+from outland.estimators.explained import Explained
+from outland.estimators.explaining import has_masks
 from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
+from outland.estimators.seen import seen_words
+from outland.report.explain_words import flat_parts, numbers, shading, usual_error
 from outland.report.molecule_svg import draw_molecule, draw_piece
 
 _FACTS = 4  # other cells shown beside a molecule
@@ -28,6 +31,8 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         return Markup("\n").join(Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
 
     readable = [row for row in rows if row.answer]
+    known = any(row.truth for row in rows)
+    atoms, bonds = flat_parts(readable)
     source = model.about.get("source", {})
     return template.render(
         style=text("page.css", "explain.css"),
@@ -36,33 +41,43 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         target=source.get("target", "the label"),
         model=model,
         made=time.strftime("%Y-%m-%d"),
-        way=way(model),
-        yes=str(model.classes[1]) if len(model.classes) == 2 else "",
+        notes=[shading(model, atoms, bonds), numbers(model, known), *_flattery(rows)],
+        any_seen=any(row.seen for row in rows),
+        stable=has_masks(model.method),
         classes=[str(one) for one in model.classes],
         flags=FLAGS,
-        known=any(row.truth for row in rows),
-        rows=[_row(model, row) for row in rows],
+        known=known,
+        rows=[_row(model, row, not atoms, not bonds) for row in rows],
         unreadable=len(rows) - len(readable),
         left_out=left_out,
         pieces=[
             {"smiles": one.smiles, "drawing": Markup(draw_piece(one.smiles)), "of": one}
-            for one in rank_pieces((row.smiles, row.atoms) for row in readable)
+            for one in rank_pieces((row.smiles, row.atoms) for row in readable if not atoms)
         ],
     )
 
 
-def _row(model: FittedModel, row: Explained) -> dict[str, Any]:
+def _flattery(rows: Sequence[Explained]) -> list[str]:
+    told = seen_words(sum(row.seen for row in rows), len(rows))
+    return [f"{told}. They are marked “seen” under their distance."] if told else []
+
+
+def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[str, Any]:
     answer = row.answer
-    drawing = Markup(draw_molecule(row.smiles, row.atoms, row.bonds)) if answer else ""
+    weights = row.atoms if atoms else None, row.bonds if bonds else None
+    value = answer.get("outland_probability", answer.get("outland_prediction", ""))
     return {
         "place": row.place,
         "smiles": row.smiles,
         "facts": _facts(row),
-        "drawing": drawing,
-        "number": answer.get("outland_probability", answer.get("outland_prediction", "")),
+        "drawing": Markup(draw_molecule(row.smiles, *weights)) if answer else "",
+        "value": value,
+        "number": "" if not answer else f"{float(value):.2f}" if model.classes else rounded(value, 4),
         "said": answer.get("outland_class", ""),
         "distance": answer.get("outland_distance", ""),
+        "away": f"{float(answer['outland_distance']):.2f}" if answer else "",
         "flag": answer.get("outland_flag", ""),
+        "seen": ("seen" if row.seen else "new") if answer else "",
         "truth": row.truth,
         "error": _error(model, row),
         "problem": row.problem,
@@ -73,7 +88,20 @@ def _facts(row: Explained) -> list[tuple[str, str]]:
     """The first other cells of a row that say something: names, then numbers."""
     found = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
     found.sort(key=lambda one: number(one[1]) is not None)
-    return [(name, cell if len(cell) <= 80 else cell[:77] + "…") for name, cell in found[:_FACTS]]
+    return [(name, shortened(cell)) for name, cell in found[:_FACTS]]
+
+
+def shortened(cell: str) -> str:
+    """A cell as people read it: a number with a long tail is rounded, a long text is cut."""
+    if "." in cell and len(cell) > 8 and number(cell) is not None:
+        return rounded(cell, 6)
+    return cell if len(cell) <= 80 else cell[:77] + "…"
+
+
+def rounded(text: str, digits: int) -> str:
+    """A number with so many digits that count, and never fewer than stand before its point."""
+    value = float(number(text) or 0.0)
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 
 def _error(model: FittedModel, row: Explained) -> str:
@@ -82,6 +110,5 @@ def _error(model: FittedModel, row: Explained) -> str:
         return ""
     if model.classes:
         return "right" if row.truth == row.answer["outland_class"] else "wrong"
-    scores = [one["value"] for one in model.about.get("scores", []) if one["part"] == "held out"]
-    usual = scores[0] if scores and scores[0] is not None else model.scale[1]
-    return "right" if abs(float(row.truth) - float(row.answer["outland_prediction"])) <= usual else "wrong"
+    off = abs(float(row.truth) - float(row.answer["outland_prediction"]))
+    return "right" if off <= usual_error(model)[0] else "wrong"

@@ -6,6 +6,7 @@ import torch
 import typer
 
 from outland.datasets.table import write_quarantine
+from outland.errors import counted
 from outland.files import writable_folder
 from outland.graphs import Splits
 
@@ -25,19 +26,25 @@ def findings(splits: Splits) -> list[str]:
     lines += _unscorable(splits)
     if source["duplicates"]:
         lines.append(
-            f"{source['duplicates']:,} rows repeat a molecule; {source['contradictions']:,} molecules have rows that "
-            "disagree on the label (all are kept)"
+            f"{_of(source['duplicates'], 'row', 'repeats', 'repeat')} a molecule; "
+            f"{_of(source['contradictions'], 'molecule', 'has', 'have')} rows that disagree on the label (all are kept)"
         )
     if source["fragments"]:
-        lines.append(f"{source['fragments']:,} molecules are salts or mixtures of several fragments (kept whole)")
+        salts = _of(source["fragments"], "molecule", "is a salt or mixture", "are salts or mixtures")
+        lines.append(f"{salts} of several fragments (kept whole)")
     atoms = splits.graphs.node_counts
     scaffolds = len(splits.graphs.extra["scaffold"].unique())
     lines.append(
-        f"{scaffolds:,} scaffolds; from {int(atoms.min())} to {int(atoms.max())} atoms, half of them up to "
+        f"{counted(scaffolds, 'scaffold')}; from {int(atoms.min())} to {int(atoms.max())} atoms, half of them up to "
         f"{int(atoms.median())}"
     )
-    lines.append(f"{splits.schema.environments} training environments, by {source['environments']}")
+    lines.append(f"{counted(splits.schema.environments, 'training environment')}, by {source['environments']}")
     return lines
+
+
+def _of(number: int, noun: str, one: str, many: str) -> str:
+    """A number, its noun and the verb that goes with them."""
+    return f"{counted(number, noun)} {one if number == 1 else many}"
 
 
 def _unscorable(splits: Splits) -> list[str]:

@@ -13,23 +13,28 @@ _ELEMENT = re.compile(r"<path +class='([^']*)' +d='([^']*)' +(?:style|fill)='([^
 _WIDTH, _HEIGHT = 260, 180
 
 
-def draw_molecule(smiles: str, atoms: Sequence[float], bonds: Sequence[float]) -> str:
-    """The picture; weights are for RDKit's atoms and bonds in their order."""
+def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[float] | None) -> str:
+    """The picture; weights are for RDKit's atoms and bonds in their order, None where they tell nothing.
+
+    A bond without a weight of its own is as pale as the paler of its ends.
+    """
     molecule = parse(smiles.strip())
+    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    atom_ink = atoms if atoms is not None else [1.0] * molecule.GetNumAtoms()
+    bond_ink = bonds if bonds is not None else [min(atom_ink[i], atom_ink[j]) for i, j in ends]
     drawer = _drawn(molecule)
     at = [drawer.GetDrawCoords(place) for place in range(molecule.GetNumAtoms())]
     shade = [
         f'<path class="shade" style="opacity:{_depth(weight)}" d="M{_point(at[i])}L{_point(at[j])}"/>'
-        for bond, weight in zip(molecule.GetBonds(), bonds, strict=True)
+        for (i, j), weight in (() if bonds is None else zip(ends, bonds, strict=True))
         if weight >= STABLE
-        for i, j in [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())]
     ]
     shade += [
         f'<circle style="opacity:{_depth(weight)}" cx="{place.x:.0f}" cy="{place.y:.0f}" r="8"/>'
-        for place, weight in zip(at, atoms, strict=True)
+        for place, weight in (() if atoms is None else zip(at, atoms, strict=True))
         if weight >= STABLE
     ]
-    lines = [_line(found, atoms, bonds) for found in _ELEMENT.findall(drawer.GetDrawingText())]
+    lines = [_line(found, atom_ink, bond_ink) for found in _ELEMENT.findall(drawer.GetDrawingText())]
     return _framed(smiles, f"<g>{''.join(shade)}</g>{''.join(lines)}", _WIDTH, _HEIGHT)
 
 

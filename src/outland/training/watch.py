@@ -128,7 +128,7 @@ class FleetWatcher(Watcher):
 def _told(row: dict[str, Any], metric: str) -> str:
     scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
     terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
-    return f"epoch {row['epoch']}: {' '.join(scores)} | {' '.join(terms)}"
+    return f"epoch {row['epoch']}: {' '.join(scores)}" + (f" | {' '.join(terms)}" if terms else "")
 
 
 def watcher() -> Watcher:

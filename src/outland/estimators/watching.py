@@ -1,0 +1,35 @@
+"""What a person sees of a fit while it trains."""
+
+from typing import Any
+
+from outland.training.watch import Watcher
+
+
+class ScoreWatcher(Watcher):
+    """Shows the validation score alone, errors in the labels' own unit; loss terms are for `outland train`.
+
+    Args:
+        inner: who shows it.
+        unit: of the labels, which training scales to a spread of 1.
+    """
+
+    def __init__(self, inner: Watcher, unit: float) -> None:
+        self._inner, self._unit = inner, unit
+
+    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Training begins."""
+        self._inner.start(title, epochs, steps, done)
+
+    def step(self) -> None:
+        """One step was taken."""
+        self._inner.step()
+
+    def epoch(self, row: dict[str, Any], metric: str) -> None:
+        """Pass on what a user of `fit` looks at."""
+        score = row["val"][metric]
+        own = score * self._unit if metric == "rmse" and score is not None else score
+        self._inner.epoch({**row, "val": {metric: own}, "loss": {}}, metric)
+
+    def stop(self) -> None:
+        """Training is over."""
+        self._inner.stop()

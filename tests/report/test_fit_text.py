@@ -1,0 +1,25 @@
+"""What is said of a fit."""
+
+from types import SimpleNamespace
+
+from outland.estimators.judging import Judgement, Verdict
+from outland.report.fit_text import _harder
+
+
+def test_scores_that_differ_much_are_remarked():
+    def told(first, last, metric="rocauc", rows=200, shift="scaffold"):
+        verdicts = [
+            Verdict(part, metric, rows, rows, (Judgement(value),), None, rows // 2 if metric == "rocauc" else None)
+            for part, value in (("val", first), ("test", last))
+        ]
+        return _harder(SimpleNamespace(verdicts=verdicts, model=SimpleNamespace(about={"shift": shift})))
+
+    assert told(0.9, 0.7) == [
+        "The held-out scaffolds are harder than the validation ones by 20 points: expect about the held-out score on "
+        "new ones."
+    ]
+    assert "sizes are easier than the validation ones by 15 points" in told(0.7, 0.85, "accuracy", shift="size")[0]
+    assert told(0.8, 0.71) == []
+    assert told(0.9, None) == []
+    assert told(0.9, 0.7, rows=18) == []
+    assert told(0.9, 0.7, "rmse") == []
