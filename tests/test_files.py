@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from outland.files import write_text
+from outland.files import aside, sweep, write_text
 from outland.snapshots import Snapshot, write_snapshot
 
 
@@ -20,3 +20,13 @@ def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, fi
     assert rights.pop("model") == folder
     assert set(rights) == {"a.txt", "state.json", "tensors.safetensors"}  # and nothing half-written is left
     assert set(rights.values()) == {file}
+
+
+def test_only_what_was_half_written_is_swept(tmp_path):
+    mine = [".a.csv.swp", ".a.csv.bak", ".a.csv.gz.0123456789ab", "a.csv", ".b.csv.0123456789ab"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    aside(tmp_path / "a.csv").write_text("half")
+    aside(tmp_path / "epoch-00001").mkdir()
+    sweep(tmp_path, "a.csv", "epoch-*")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)

@@ -8,6 +8,10 @@ class OutlandError(Exception):
     """Something the user can mend. The command line prints it as one sentence, without a traceback."""
 
 
+class Busy(OutlandError):
+    """Another process is at it: no failure, and nothing to write down."""
+
+
 class CannotWrite(OutlandError):
     """The disk is full or refuses: no fault of what was to be written, which may be tried again when there is space."""
 

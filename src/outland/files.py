@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,9 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 
 
 def aside(path: Path) -> Path:
@@ -61,13 +66,18 @@ def read_json(path: Path) -> Any:
 
 
 def sweep(folder: Path, *names: str) -> None:
-    """Remove what a killed process left half-written of these; nobody else may be writing them."""
-    for name in names:
-        for scratch in folder.glob(f".{name}.*"):
-            if scratch.is_dir():
-                shutil.rmtree(scratch, ignore_errors=True)
-            else:
-                scratch.unlink(missing_ok=True)
+    """Remove what a killed process left half-written of these (see `aside`); nobody else may be writing them.
+
+    In a name `*` stands for anything.
+    """
+    for scratch in folder.glob(".*") if folder.is_dir() else ():
+        own = _ASIDE.fullmatch(scratch.name)
+        if own is None or not any(fnmatchcase(own[1], name) for name in names):
+            continue
+        if scratch.is_dir():
+            shutil.rmtree(scratch, ignore_errors=True)
+        else:
+            scratch.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
 from outland.datasets.featuriser import parse
 from outland.errors import OutlandError
@@ -130,6 +131,13 @@ def test_what_exists_is_kept_without_force(fitted, tmp_path):
         predicted(fitted.model_, tmp_path)
     assert (tmp_path / "out.csv").read_text() == "precious"
     assert len(predicted(fitted.model_, tmp_path, force=True)[1]) == 300
+
+
+def test_two_processes_do_not_write_one_table(fitted, tmp_path):
+    with FileLock(tmp_path / ".out.csv.lock"), pytest.raises(OutlandError, match="another process is writing"):
+        predicted(fitted.model_, tmp_path)
+    predicted(fitted.model_, tmp_path)
+    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_a_reservoir_gives_every_molecule_the_same_chance():

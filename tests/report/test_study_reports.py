@@ -139,6 +139,9 @@ def test_only_the_whole_study_in_the_papers_setting_has_its_plain_name(tmp_path)
     assert name() == "ablation"
     assert name(only=["*"]) == "ablation"
     assert name(3) == "ablation-3-seeds"
+    found = Results(study, study.cells(10), tuned=True)
+    assert report_name(found) == "ablation-tuned"
+    assert "(settings that searches have found)" in found.notices()[0]
     others = [
         name(only=["AIA"]),
         name(only=["ERM"]),

@@ -13,7 +13,7 @@ from filelock import FileLock
 from outland.cli import main
 from outland.cli.options import chosen_recipe
 from outland.datasets import TableSettings
-from outland.errors import OutlandError
+from outland.errors import Busy, OutlandError
 from outland.graphs import Cache
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measured
@@ -198,6 +198,8 @@ def test_a_damaged_record_is_a_failure_and_can_be_made_again(motif, cache, tmp_p
     path.write_text(path.read_text()[:100])
     outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache)
     assert "is not a run record" in outcome.failures[0][2]
+    damaged = Ledger(study, tmp_path).folder(cells[0].specs[0]).checkpoints.folder / "epoch-00001"
+    damaged.mkdir(parents=True)  # none is intact: the run starts over
     assert run_study(study, cells, tmp_path, retry=True, device="cpu", cache=cache).states == {"done": 1}
     assert RunRecord.read(path).curves == whole.curves
 
@@ -209,6 +211,8 @@ def test_a_run_that_another_process_holds_is_not_a_failure(motif, cache, tmp_pat
     with FileLock(folder / ".lock"):
         outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache)
     assert outcome.states == {"waiting": 1, "done": 1}
+    ledger, busy = Ledger(study, tmp_path), Busy("another process is working in it")
+    assert ledger.fail(cells[0].specs[0], busy) is None  # though it may be gone by now
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
 
 

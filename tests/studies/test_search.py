@@ -65,6 +65,9 @@ def test_a_small_space_is_searched_whole(tmp_path, monkeypatch):
     assert sorted(row["params"]["lr"] for row in report["trials"]) == [0.001, 0.005, 0.01]
     assert report["best"]["params"] == {"lr": 0.01}
     assert report["finished"]
+    Search(hunt.base, 2, tmp_path).go_on()  # asking for less does not make it a smaller search
+    report = json.loads((hunt.folder / "search.json").read_text())
+    assert (report["budget"], len(report["trials"]), report["finished"]) == (3, 3, True)
 
 
 def test_a_trial_that_fails_is_told_and_counts(tmp_path, monkeypatch):
@@ -130,7 +133,8 @@ def test_a_line_torn_by_a_full_disk_does_not_end_a_search(tmp_path, monkeypatch,
 def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "run", fake_run(lambda settings, epoch: settings.lr))
     study = find_study("sensitivity")
-    cells = study.cells(2, only=["ERM/motif-base", "γ 0.5/motif-base"])
+    words, only = ["train.epochs=10", "data.limit=48", "backbone.width=8"], ["ERM/motif-base", "γ 0.5/motif-base"]
+    cells = study.cells(2, words, only)
     with pytest.raises(OutlandError, match="outland tune motif --shift base --kind covariate --method"):
         tuned(cells, tmp_path)
     for method, trials in (("erm", 9), ("aia", 8)):
@@ -146,6 +150,8 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     assert aia.row.changes["method"]["gamma"] == 0.5
     assert [spec.seed for spec in aia.specs] == [0, 1]
     assert aia.specs[0].train == cells[1].specs[0].train  # only the method's own settings are tuned
+    with pytest.raises(OutlandError, match=r"ERM/motif-base has train.epochs=100, and its search had 10: search again"):
+        tuned(study.cells(2, words[1:], only), tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "search.json").write_text("{")
     with pytest.raises(OutlandError, match="not the report of a search"):

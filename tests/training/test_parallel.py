@@ -87,6 +87,7 @@ def test_batches_must_be_divisible(motif, monkeypatch):
         PartBatches(motif.graphs, motif["train"], 32)
     left = PartBatches(motif.graphs, motif["train"][:26], 24)
     assert len(left) == 1  # two graphs are too few for three processes
+    assert left.plan(0).graphs == [8]
 
 
 def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_path):

@@ -79,7 +79,7 @@ def study(
         _plan(chosen, cells, out, device)
         return
     how = {"retry": retry, "device": device, "engine": who, "track": track}
-    _carry_out(chosen, cells, out, words, data, how, report=report, shard=shard)
+    _carry_out(chosen, cells, out, words, data, how, report=report, shard=shard, tuned=tuned)
 
 
 def _carry_out(
@@ -92,6 +92,7 @@ def _carry_out(
     *,
     report: bool,
     shard: str | None,
+    tuned: bool,
 ) -> None:
     from outland.datasets import DataFolder
     from outland.report.study import write_report
@@ -113,7 +114,7 @@ def _carry_out(
             asked = " with these settings" if others or words else ""
             told = f". {others}" if others else ""
             raise OutlandError(f"no run of the study {chosen.name}{asked} is done: there is nothing to report{told}")
-        page = write_report(chosen, cells, out, words, files)
+        page = write_report(chosen, cells, out, words, files, tuned=tuned)
         typer.echo(f"runs: {_counts(outcome)}")
         if others:
             typer.echo(f"note: {others}")

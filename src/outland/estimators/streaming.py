@@ -1,6 +1,7 @@
 """A table predicted as it streams by: memory stays flat, rows keep their order, bad rows stay with a reason."""
 
 import csv
+import glob
 import gzip
 import random
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
+from filelock import FileLock, Timeout
 
 from outland.datasets.featuriser import Molecule
 from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
@@ -131,17 +133,24 @@ def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) 
 @contextmanager
 def _written(out: Path) -> Iterator[IO[str]]:
     """A file that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
-    sweep(writable_folder(out.parent), out.name)
+    writable_folder(out.parent)
+    lock = out.with_name(f".{out.name}.lock")
     place = aside(out)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
-        with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "xt", **text)) as stream:
-            yield stream
-        place.replace(out)
+        with FileLock(lock, timeout=0):
+            try:
+                sweep(out.parent, glob.escape(out.name))
+                with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "xt", **text)) as stream:
+                    yield stream
+                place.replace(out)
+            finally:
+                place.unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
+    except Timeout:
+        raise OutlandError(f"another process is writing {out}: choose another --out, or wait for it") from None
     except OSError as problem:
         raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
-    finally:
-        place.unlink(missing_ok=True)
 
 
 def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport, smiles: str) -> Iterator[Row]:

@@ -84,7 +84,7 @@ class Batches:
         order = self.index[self._order(number)]
         steps = len(self)
         index = order.new_full((steps * self.size,), -1)
-        index[: len(order)] = order
+        index[: len(order)] = order[: len(index)]
         index = index.reshape(steps, self.size)
         real = index >= 0
         nodes, edges = (

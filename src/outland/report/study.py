@@ -29,6 +29,7 @@ def write_report(
     words: Sequence[str] = (),
     data: DataFolder | None = None,
     cache: Cache | None = None,
+    tuned: bool = False,
 ) -> Path:
     """Print the tables, write them into `out` as `.md`, `.tex`, `.csv` and `.html`, and return the page.
 
@@ -39,8 +40,9 @@ def write_report(
         study, cells, out: as they were run.
         words: the changes they ran with.
         data, cache: where pictures of graphs may find them.
+        tuned: whether the settings are those that searches have found.
     """
-    results = Results.read(study, cells, out, words)
+    results = Results.read(study, cells, out, words, tuned)
     screen = Console()
     for line in results.notices():
         screen.print(line, style="yellow", highlight=False, markup=False)
@@ -67,7 +69,8 @@ def report_name(results: Results) -> str:
     study, parts = results.study, [results.study.name]
     if results.repeats != study.seeds:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
-    parts += [word for word, true in (("part", not results.whole), ("changed", bool(results.words))) if true]
+    said = (("tuned", results.tuned), ("part", not results.whole), ("changed", bool(results.words)))
+    parts += [word for word, true in said if true]
     if not results.whole or results.words:
         which = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]
         parts.append(digest(canonical_json(which))[:6])

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
-from outland.errors import OutlandError
+from outland.errors import Busy, OutlandError
 from outland.files import read_json, write_text
 from outland.settings import shaped
+from outland.snapshots import DamagedSnapshot
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
 from outland.training.runs import RunFolder
@@ -89,9 +88,9 @@ class Ledger:
 
     def fail(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:
         """Write down why a run or its measure failed, unless another process is at work on it; what was written."""
-        path = self._failure(spec, measuring)
-        if self._held(path.parent):
+        if isinstance(problem, Busy):
             return None
+        path = self._failure(spec, measuring)
         path.parent.mkdir(parents=True, exist_ok=True)
         error = str(problem) if isinstance(problem, OutlandError) else f"{type(problem).__name__}: {problem}"
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -99,9 +98,14 @@ class Ledger:
         return error
 
     def forget_failure(self, cell: Cell, spec: RunSpec) -> None:
-        """Let a run be tried again."""
+        """Let a run be tried again, from the start where no checkpoint of it is intact."""
         for path in self._failures(cell, spec):
             path.unlink(missing_ok=True)
+        checkpoints = self.folder(spec).checkpoints
+        try:
+            checkpoints.latest()
+        except DamagedSnapshot:
+            checkpoints.clear()
 
     def check(self, cell: Cell, spec: RunSpec) -> bool:
         """Whether what a finished run has left can be read; what cannot is put aside, and the run has failed."""
@@ -129,13 +133,3 @@ class Ledger:
 
     def _measured(self, spec: RunSpec) -> Path:
         return self.folder(spec).path / f"measured-{self.study.name}.json"
-
-    @staticmethod
-    def _held(folder: Path) -> bool:
-        if not (folder / ".lock").exists():
-            return False
-        try:
-            with FileLock(folder / ".lock", timeout=0):
-                return False
-        except Timeout:
-            return True

@@ -76,6 +76,7 @@ class Results:
     Args:
         study, cells: which.
         words: the changes that they ran with, written `group.name=value`.
+        tuned: the settings are those that searches have found.
         records: by cell, and by place of the run in it.
         measured: the same, of what was measured on top.
         problems: what could not be read.
@@ -84,14 +85,17 @@ class Results:
     study: Study
     cells: Sequence[Cell]
     words: Sequence[str] = ()
+    tuned: bool = False
     records: dict[str, dict[int, RunRecord]] = field(default_factory=dict)
     measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, study: Study, cells: Sequence[Cell], out: Path, words: Sequence[str] = ()) -> "Results":
+    def read(
+        cls, study: Study, cells: Sequence[Cell], out: Path, words: Sequence[str] = (), tuned: bool = False
+    ) -> "Results":
         """All that is there."""
-        results, ledger = cls(study, cells, words), Ledger(study, out)
+        results, ledger = cls(study, cells, words, tuned), Ledger(study, out)
         for cell in cells:
             for place, spec in enumerate(cell.specs):
                 try:
@@ -118,7 +122,7 @@ class Results:
 
     def notices(self) -> list[str]:
         """What must be said beside every number: that it is not the paper's setting, or not the whole study."""
-        lines, changed = [], list(self.words)
+        lines, changed = [], [*self.words, *(["settings that searches have found"] if self.tuned else [])]
         if self.repeats != self.study.seeds:
             changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
         if changed:

@@ -99,7 +99,7 @@ class Search:
                     raise  # it is not the settings that failed: the trial is begun again next time
                 except OutlandError as problem:
                     journal.close(trial, error=str(problem))
-            write_text(self.folder / "search.json", json.dumps(journal.report(), indent=1) + "\n")
+            journal.write_report()
 
 
 def _join(search: Search, where: dict[str, Any], place: int) -> None:
@@ -209,12 +209,17 @@ class _Journal:
             "format": 1,
             "spec": self.search.base.to_json(),
             "space": space,
-            "budget": self.search.trials,
-            "finished": len(done) >= min(self.search.trials, _size(space)),
+            "budget": max(self.search.trials, len(rows)),  # an earlier call may have asked for more
+            "finished": len(done) >= min(max(self.search.trials, len(rows)), _size(space)),
             "best": rows[0] if rows and rows[0]["value"] is not None else None,
             "trials": rows,
             "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
+
+    def write_report(self) -> None:
+        """Write the report; under the lock, so that a later one is never overwritten by an earlier."""
+        with self._lock:
+            write_text(self.search.folder / "search.json", json.dumps(self.report(), indent=1) + "\n")
 
     def _counted(self) -> list[Any]:
         """Trials that are part of the budget: those that were not begun again under another number."""

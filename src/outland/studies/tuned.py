@@ -1,5 +1,6 @@
 """Studies with the settings that searches have found, when every method was given the same budget."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,21 @@ def tuned(cells: Sequence[Cell], folder: Path) -> list[Cell]:
     if len(budgets) > 1:
         told = ", ".join(map(str, sorted(budgets)))
         raise OutlandError(f"these searches had {told} trials: a fair study gives every method the same number")
+    for cell in cells:
+        _check_frame(cell, found[_name(cell.specs[0].to_json())]["spec"])
     return [_set(cell, found[_name(cell.specs[0].to_json())]["best"]["params"]) for cell in cells]
+
+
+def _check_frame(cell: Cell, searched: dict[str, Any]) -> None:
+    """Refuse a search in another frame: what is best for two epochs of a small net says nothing of a hundred."""
+    wanted = json.loads(json.dumps(cell.specs[0].to_json()))
+    for group in ("train", "data", "backbone"):
+        for name, value in wanted[group].items():
+            if name != "checkpoint_every" and searched[group].get(name) != value:
+                raise OutlandError(
+                    f"{cell.name} has {group}.{name}={value}, and its search had {searched[group].get(name)}: "
+                    "search again with the settings of the study"
+                )
 
 
 def _set(cell: Cell, params: dict[str, Any]) -> Cell:

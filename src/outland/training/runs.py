@@ -12,7 +12,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder, find_dataset
-from outland.errors import OutlandError
+from outland.errors import Busy, OutlandError
 from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file, rebuild_method
@@ -172,7 +172,7 @@ class RunFolder:
                 write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
                 yield
         except Timeout:
-            raise OutlandError(f"another process is working in {self.path}") from None
+            raise Busy(f"another process is working in {self.path}") from None
 
     def _clear(self) -> None:
         self.record_path.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.studies.engines import Job, Site
 from outland.studies.engines.parcels import Parcel, pack, unpack
 from outland.studies.jobs import deal
@@ -118,6 +118,12 @@ def _arrived(ray: Any, task: Any, job: Job, site: Site) -> list[str]:
     ledger = Ledger(job.study, site.out)
     try:
         told, parcel = ray.get(task)
+    except ray.exceptions.RayTaskError as problem:  # the task itself went wrong, wherever it was
+        cause = problem.cause if isinstance(problem.cause, Exception) else OutlandError(str(problem))
+        if isinstance(cause, CannotWrite):
+            raise cause from None
+        errors = [ledger.fail(spec, cause) for spec in job.specs]
+        return [f"{job.cell.name}: {error}" for error in errors if error is not None]
     except ray.exceptions.RayError as problem:
         first = str(problem).strip().splitlines()[0]
         lost = OutlandError(f"the task was lost {_TRIES + 1} times, or could not be begun: {first}")
@@ -149,10 +155,11 @@ def _work(job: Job, site: Site, cpus: float, luggage: Parcel | None) -> tuple[li
 
 def _patiently(job: Job, site: Site) -> list[str]:
     """Carry a job out; a run may still be held by a process of a machine that is about to be gone."""
-    ledger, until = Ledger(job.study, site.out), time.monotonic() + _PATIENCE
+    ledger, until, told = Ledger(job.study, site.out), time.monotonic() + _PATIENCE, list[str]()
     while True:
-        told = job.carry_out(site)
-        over = all(ledger.state(job.cell, spec) in ("done", "failed") for spec in job.specs)
-        if over or time.monotonic() > until:
+        told += job.carry_out(site)
+        left = tuple(spec for spec in job.specs if ledger.state(job.cell, spec) not in ("done", "failed"))
+        if not left or time.monotonic() > until:
             return told
+        job = replace(job, specs=left)
         time.sleep(1)
