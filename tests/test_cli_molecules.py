@@ -101,6 +101,24 @@ def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa:
     assert float(value) == pytest.approx(score, abs=6e-4)  # in the unit of the table, for there is one epoch
 
 
+def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sample, tmp_path, monkeypatch):  # noqa: F811
+    def train(*_, **__):
+        raise AssertionError("it trained")
+
+    monkeypatch.setattr(tables, "fit_splits", train)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_text("cat")
+    for out, sentence in (
+        ("file/model", "cannot write"),
+        ("photos", "is not a model folder, and will not be replaced by one"),
+        ("a" * 300, "cannot write"),
+    ):
+        done = outland("fit", "bbbp.csv", "--target", "p_np", "--force", "--out", out)
+        assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
+        assert "usable" not in done.stdout  # not even the table was read
+
+
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811
     done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
     assert done.returncode == 0, done.stderr

@@ -109,6 +109,22 @@ def test_what_exists_is_not_overwritten(fitted, tmp_path):
         fitted.save(tmp_path / "photos", force=True)
 
 
+def test_only_a_model_and_nothing_else_is_replaced(fitted, tmp_path):
+    for name, content in (("project", '{"values": {"kind": "a game"}}'), ("list", "[1]"), ("torn", '{"values"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text(content)
+        with pytest.raises(OutlandError, match="is not a model folder, and will not be replaced"):
+            fitted.save(tmp_path / name, force=True)
+        assert (tmp_path / name / "state.json").read_text() == content
+    folder = fitted.save(tmp_path / "model")
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutlandError, match=r"holds more than a model \(notes.txt\), and will not be replaced"):
+        fitted.save(folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert load_folder(fitted.save(tmp_path / "empty", force=True)).classes == (0, 1)
+
+
 def test_a_classifier_is_no_regressor(model_folder, tmp_path):
     with pytest.raises(OutlandError, match="predicts classes: load it with GraphClassifier"):
         GraphRegressor.load(model_folder)

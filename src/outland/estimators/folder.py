@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from outland.datasets.featuriser import ATOM_FIELDS, BOND_FIELDS
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.estimators.calibration import Calibration
 from outland.estimators.card import card
 from outland.estimators.distance import Familiar
 from outland.estimators.model import FittedModel
+from outland.files import read_json, writable_folder
 from outland.graphs import PackedGraphs, Schema
 from outland.methods import is_file, method_settings, rebuild_method
 from outland.nn import BackboneSettings
@@ -25,13 +26,42 @@ KIND = "outland model"
 CARD = "README.md"
 
 
+def check_place(folder: Path, force: bool = False) -> None:
+    """Refuse a place where a model cannot be saved: one that is taken, or that cannot be written to.
+
+    What is there already is replaced only with `force`, and only if it is a model and nothing else.
+    """
+    try:
+        if folder.exists():
+            if not force:
+                raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
+            _check_replaceable(folder)
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
+    writable_folder(folder.parent)
+
+
+def _check_replaceable(folder: Path) -> None:
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    if not names:
+        return
+    if not _is_model(folder):
+        raise OutlandError(f"{folder} is not a model folder, and will not be replaced by one")
+    others = [name for name in names if name not in (*SNAPSHOT_FILES, CARD)]
+    if others:
+        raise OutlandError(f"{folder} holds more than a model ({others[0]}), and will not be replaced by one")
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return bool(read_json(folder / SNAPSHOT_FILES[1])["values"]["kind"] == KIND)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
     """Write a model; what is there already is replaced only with `force`, and only if it is a model."""
-    if folder.exists():
-        if not force:
-            raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
-        if not (folder.is_dir() and ((folder / "state.json").exists() or not any(folder.iterdir()))):
-            raise OutlandError(f"{folder} is not a model folder, and will not be replaced by one")
+    check_place(folder, force)
     familiar = model.familiar
     groups = {
         "model": dict(model.method.state_dict()),
