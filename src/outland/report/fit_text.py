@@ -101,9 +101,10 @@ def _against(fitted: Fitted, held: Verdict) -> list[str]:
         return []
     one, name = held.difference, fitted.model.method.name
     value, low, high = held.difference.value, one.low, one.high
-    if low is None or high is None:
-        return []
     scale, digits = (1, 3) if held.metric == "rmse" else (100, 1)
+    if low is None or high is None:
+        few = "molecules of so few scaffolds cannot tell whether that is luck"
+        return [f"Against ERM, plain training: {scale * value:+.{digits}f}; {few}."]
     numbers = f"{scale * value:+.{digits}f} ({scale * low:+.{digits}f} to {scale * high:+.{digits}f})"
     if low <= 0 <= high:
         return [f"Against ERM, plain training: {numbers}; so few molecules show no difference."]
