@@ -118,6 +118,25 @@ def test_classes_may_be_words_and_more_than_two():
     assert set(model.predict(smiles)) <= set(names)
 
 
+def test_labels_in_columns_of_objects_stay_what_they_are():
+    def classes(labels):
+        return GraphClassifier()._labels(labels, len(labels))[2]
+
+    for labels in ([0, 1, 1], ["no", "yes", "yes"], [False, True, True], [0.0, 1.0, 1.0]):
+        found = classes(np.array(labels, dtype=object))
+        assert found == classes(labels) == tuple(labels[:2])
+        assert {type(one) for one in found} == {type(labels[0])}
+    smiles, labels = bbbp()
+    model = quick(shift="random").fit(smiles, np.array(labels, dtype=object))
+    assert model.score(smiles, labels) == (model.predict(smiles) == labels).mean()
+    for missing in (None, float("nan"), np.nan, np.float32("nan")):
+        for labels in (["a", "b", missing], np.array([0, 1, missing], dtype=object)):
+            with pytest.raises(BadInput, match="row 2 has no label"):
+                classes(labels)
+    with pytest.raises(BadInput, match="all text, all numbers or all true and false, not int, str"):
+        classes([0, "1", 1])
+
+
 def test_graphs_of_ones_own():
     def ring(size: int) -> Data:
         ends = torch.arange(size)
