@@ -51,6 +51,12 @@ def test_parameters_survive_clone_and_name_single_settings():
         model.set_params(epoch=1)
 
 
+def test_setting_what_is_set_changes_nothing():
+    for model in (GraphClassifier("aia"), GraphClassifier("erm", settings={"lr": 0.1}, train={"batch_size": 9})):
+        before = model.get_params(deep=False)
+        assert model.set_params(**model.get_params()).get_params(deep=False) == before
+
+
 def test_the_search_space_is_the_methods_own():
     space = GraphClassifier("aia").search_space()
     assert space["method__lr"] == [1e-2, 5e-3, 1e-3]
