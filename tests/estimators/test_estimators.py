@@ -240,6 +240,20 @@ def test_distance_is_one_for_one_training_row_in_twenty():
     )  # the gap is no known ground
 
 
+def test_a_dead_unit_does_not_make_every_row_far():
+    random = torch.Generator().manual_seed(0)
+    known = torch.randn(2000, 8, generator=random)
+    known[:, 3:] = 0  # more than half of them are dead
+    fresh = torch.randn(1000, 8, generator=random)
+    fresh[:, 3:] = 0.01
+    familiar = Familiar.of(known, 0)
+    assert familiar.spread[:3].min() > 0.9
+    assert familiar.spread[3:].tolist() == pytest.approx([0.1 * float(familiar.spread[:3].median())] * 5)
+    assert familiar.flags(familiar.distances(fresh)).count("far") < 30
+    assert familiar.flags(familiar.distances(fresh + 5)).count("far") == 1000
+    assert Familiar.of(torch.ones(50, 4), 0).spread.tolist() == [1.0] * 4
+
+
 def test_every_method_has_embeddings_at_its_head():
     graphs = read_inputs(["CCO", "c1ccccc1O", "CC(=O)N"]).graphs
     schema = Schema(Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2)), BINARY, Features(3, (5, 6, 2)), environments=2)
@@ -313,6 +327,11 @@ def test_a_fitted_model_can_be_pickled(fitted):
 def test_bad_input_is_a_sentence(rows, labels, words):
     with pytest.raises(ValueError, match=words):
         quick().fit(rows, labels)
+
+
+def test_nobody_who_holds_out_at_random_is_told_to():
+    with pytest.raises(BadInput, match=r"holding out at random leaves none of 20 rows .* too few that differ$"):
+        quick(shift="random").fit(["C1CC1O"] * 20, [0, 1] * 10)
 
 
 def test_bad_arguments_are_sentences():

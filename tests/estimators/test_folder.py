@@ -52,6 +52,7 @@ def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert "A row's probability is that of 1; it is called so above" in card
     assert "Stable is what the method takes to decide the label" in card
     assert f"T = {values['calibration']['temperature']:.2f}" in card
+    assert f"6 epochs, the best one (number {values['about']['best_epoch'] + 1})" in card  # from 1 on
 
 
 @pytest.mark.parametrize("name", ["README.md", "state.json", "tensors.safetensors"])

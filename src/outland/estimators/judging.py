@@ -56,6 +56,7 @@ class Verdict:
         models: each model's number.
         difference: of the first model to the second, where there are two.
         promise: of the first model, where it is a classifier.
+        mean_error: of always saying the training mean, where numbers are predicted.
     """
 
     part: str
@@ -66,6 +67,7 @@ class Verdict:
     difference: Judgement | None
     rare: int | None = None
     promise: Promise | None = None
+    mean_error: float | None = None
 
     @property
     def scant(self) -> str:
@@ -100,7 +102,8 @@ def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 
     found = tuple(_of_some_width(_interval(value, draws[:, place])) for place, value in enumerate(values))
     rare = int(min((y == 1).sum(), (y != 1).sum())) if task.kind == "binary" else None
     promise = promised(models[0], answers[0], y)
-    return Verdict(part, task.metric, len(index), len(members), found, difference, rare, promise)
+    mean_error = rmse(np.full_like(y, models[0].scale[0]), y) if task.kind == "regression" else None
+    return Verdict(part, task.metric, len(index), len(members), found, difference, rare, promise, mean_error)
 
 
 def _said(model: FittedModel, answers: Answers) -> Array:

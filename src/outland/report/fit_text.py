@@ -70,9 +70,8 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
         needed = "20 molecules" if held.rare is None else "10 molecules of each class"
         return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --shift may do better."
     if held.metric == "rmse":
-        return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; always saying the mean is off by " + (
-            f"about {model.scale[1]:.3f}."
-        )
+        mean = f"always saying the training mean is off by {shown(held.mean_error, 'rmse')}"
+        return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; {mean}."
     if held.metric == "accuracy":
         return f"{beyond}, {_number(one, held.metric)} % are called right."
     chance = "" if one.low is None or one.low > 0.5 else " Chance gives 50: this may be no better."
