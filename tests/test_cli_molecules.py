@@ -4,11 +4,20 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
+from sklearn.base import clone
 
 from outland.cli import molecules
-from outland.estimators import GraphClassifier, streaming, tables
+from outland.estimators import GraphClassifier, GraphRegressor, streaming, tables
+from outland.estimators.fitting import Plan
+from outland.estimators.inputs import read_inputs
+from outland.estimators.judging import judge
+from outland.graphs import Splits
+from outland.report.fit_text import _quality
 from outland.shift import ShiftSettings
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp
@@ -85,6 +94,20 @@ def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path)
     assert "Against ERM, plain training:" in told
 
 
+@pytest.mark.parametrize("words", [["--no-balance", *SMALLER], ["--method", "cal", "--set", "train.batch_size=50"]])
+def test_a_clone_of_what_fit_saved_is_trained_alike(words, outland, sample, tmp_path, monkeypatch):  # noqa: F811
+    plans = []
+    monkeypatch.setattr("outland.estimators.fitting.VISITS", 200)
+    fit = tables.fit_splits
+    monkeypatch.setattr(tables, "fit_splits", lambda *given, **more: plans.append(given[2]) or fit(*given, **more))
+    done = outland("fit", "bbbp.csv", "--target", "p_np", "--no-compare", "--out", "m", "--seed", "4", *words)
+    assert done.returncode == 0, done.stderr
+    copy = clone(GraphClassifier.load(tmp_path / "m"))
+    changes = {"method": copy.settings, "backbone": copy.backbone, "train": copy.train}
+    assert [Plan.make(copy.method, copy.epochs, copy._balance(), changes)] == plans
+    assert (copy.random_state, copy._shift) == (4, "scaffold")
+
+
 def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa: F811
     shutil.copy(SAMPLES / "esol.csv", tmp_path / "esol.csv")
     target = "measured log solubility in mols per litre"
@@ -99,6 +122,35 @@ def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa:
     (value,) = re.fullmatch(r"erm: epoch 0: val (\d+\.\d{3})", line).groups()
     score = about(tmp_path / folder)["scores"][0]["value"]
     assert float(value) == pytest.approx(score, abs=6e-4)  # in the unit of the table, for there is one epoch
+    assert clone(GraphRegressor.load(tmp_path / folder)).epochs == 1
+
+
+def test_the_mean_is_judged_on_the_held_out_rows(tmp_path):
+    smiles, y = bbbp()[0][:60], [float(place // 40) for place in range(60)]
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL, shift="random").fit(smiles[:40], [0.0, 1.0] * 20)
+    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(y)[:, None])
+    found = judge([model.model_], Splits(graphs, {"test": torch.arange(40, 60)}, None), "test")
+    assert found.mean_error == pytest.approx(1 - model.model_.scale[0])  # all of them are 1
+    told = _quality(SimpleNamespace(model=model.model_), found)
+    assert told.endswith(f"always saying the training mean is off by {found.mean_error:.3f}.")
+
+
+def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sample, tmp_path, monkeypatch):  # noqa: F811
+    def train(*_, **__):
+        raise AssertionError("it trained")
+
+    monkeypatch.setattr(tables, "fit_splits", train)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_text("cat")
+    for out, sentence in (
+        ("file/model", "cannot write"),
+        ("photos", "is not a model folder, and will not be replaced by one"),
+        ("a" * 300, "cannot write"),
+    ):
+        done = outland("fit", "bbbp.csv", "--target", "p_np", "--force", "--out", out)
+        assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
+        assert "usable" not in done.stdout  # not even the table was read
 
 
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811

@@ -51,6 +51,12 @@ def test_parameters_survive_clone_and_name_single_settings():
         model.set_params(epoch=1)
 
 
+def test_setting_what_is_set_changes_nothing():
+    for model in (GraphClassifier("aia"), GraphClassifier("erm", settings={"lr": 0.1}, train={"batch_size": 9})):
+        before = model.get_params(deep=False)
+        assert model.set_params(**model.get_params()).get_params(deep=False) == before
+
+
 def test_the_search_space_is_the_methods_own():
     space = GraphClassifier("aia").search_space()
     assert space["method__lr"] == [1e-2, 5e-3, 1e-3]
@@ -116,6 +122,25 @@ def test_classes_may_be_words_and_more_than_two():
     assert list(model.classes_) == ["kind 0", "kind 1", "kind 2"]
     assert model.predict_proba(smiles[:5]).shape == (5, 3)
     assert set(model.predict(smiles)) <= set(names)
+
+
+def test_labels_in_columns_of_objects_stay_what_they_are():
+    def classes(labels):
+        return GraphClassifier()._labels(labels, len(labels))[2]
+
+    for labels in ([0, 1, 1], ["no", "yes", "yes"], [False, True, True], [0.0, 1.0, 1.0]):
+        found = classes(np.array(labels, dtype=object))
+        assert found == classes(labels) == tuple(labels[:2])
+        assert {type(one) for one in found} == {type(labels[0])}
+    smiles, labels = bbbp()
+    model = quick(shift="random").fit(smiles, np.array(labels, dtype=object))
+    assert model.score(smiles, labels) == (model.predict(smiles) == labels).mean()
+    for missing in (None, float("nan"), np.nan, np.float32("nan")):
+        for labels in (["a", "b", missing], np.array([0, 1, missing], dtype=object)):
+            with pytest.raises(BadInput, match="row 2 has no label"):
+                classes(labels)
+    with pytest.raises(BadInput, match="all text, all numbers or all true and false, not int, str"):
+        classes([0, "1", 1])
 
 
 def test_graphs_of_ones_own():
@@ -215,6 +240,20 @@ def test_distance_is_one_for_one_training_row_in_twenty():
     )  # the gap is no known ground
 
 
+def test_a_dead_unit_does_not_make_every_row_far():
+    random = torch.Generator().manual_seed(0)
+    known = torch.randn(2000, 8, generator=random)
+    known[:, 3:] = 0  # more than half of them are dead
+    fresh = torch.randn(1000, 8, generator=random)
+    fresh[:, 3:] = 0.01
+    familiar = Familiar.of(known, 0)
+    assert familiar.spread[:3].min() > 0.9
+    assert familiar.spread[3:].tolist() == pytest.approx([0.1 * float(familiar.spread[:3].median())] * 5)
+    assert familiar.flags(familiar.distances(fresh)).count("far") < 30
+    assert familiar.flags(familiar.distances(fresh + 5)).count("far") == 1000
+    assert Familiar.of(torch.ones(50, 4), 0).spread.tolist() == [1.0] * 4
+
+
 def test_every_method_has_embeddings_at_its_head():
     graphs = read_inputs(["CCO", "c1ccccc1O", "CC(=O)N"]).graphs
     schema = Schema(Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2)), BINARY, Features(3, (5, 6, 2)), environments=2)
@@ -288,6 +327,11 @@ def test_a_fitted_model_can_be_pickled(fitted):
 def test_bad_input_is_a_sentence(rows, labels, words):
     with pytest.raises(ValueError, match=words):
         quick().fit(rows, labels)
+
+
+def test_nobody_who_holds_out_at_random_is_told_to():
+    with pytest.raises(BadInput, match=r"holding out at random leaves none of 20 rows .* too few that differ$"):
+        quick(shift="random").fit(["C1CC1O"] * 20, [0, 1] * 10)
 
 
 def test_bad_arguments_are_sentences():

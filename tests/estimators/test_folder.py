@@ -3,11 +3,14 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
+import torch
 
 from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor, load_folder
 from outland.files import canonical_json, digest
+from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from tests.estimators.cases import SMALL, bbbp
 
 
@@ -49,6 +52,7 @@ def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert "A row's probability is that of 1; it is called so above" in card
     assert "Stable is what the method takes to decide the label" in card
     assert f"T = {values['calibration']['temperature']:.2f}" in card
+    assert f"6 epochs, the best one (number {values['about']['best_epoch'] + 1})" in card  # from 1 on
 
 
 @pytest.mark.parametrize("name", ["README.md", "state.json", "tensors.safetensors"])
@@ -109,6 +113,22 @@ def test_what_exists_is_not_overwritten(fitted, tmp_path):
         fitted.save(tmp_path / "photos", force=True)
 
 
+def test_only_a_model_and_nothing_else_is_replaced(fitted, tmp_path):
+    for name, content in (("project", '{"values": {"kind": "a game"}}'), ("list", "[1]"), ("torn", '{"values"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text(content)
+        with pytest.raises(OutlandError, match="is not a model folder, and will not be replaced"):
+            fitted.save(tmp_path / name, force=True)
+        assert (tmp_path / name / "state.json").read_text() == content
+    folder = fitted.save(tmp_path / "model")
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutlandError, match=r"holds more than a model \(notes.txt\), and will not be replaced"):
+        fitted.save(folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert load_folder(fitted.save(tmp_path / "empty", force=True)).classes == (0, 1)
+
+
 def test_a_classifier_is_no_regressor(model_folder, tmp_path):
     with pytest.raises(OutlandError, match="predicts classes: load it with GraphClassifier"):
         GraphRegressor.load(model_folder)
@@ -116,3 +136,63 @@ def test_a_classifier_is_no_regressor(model_folder, tmp_path):
     model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles, labels)
     loaded = GraphRegressor.load(model.save(tmp_path / "numbers"))
     assert (loaded.predict(smiles) == model.predict(smiles)).all()
+
+
+def set_in(values, path, value):
+    *way, last = path.split(".")
+    for name in way:
+        values = values[name]
+    values[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("about.estimator.colour", "red", "unexpected keyword argument 'colour'"),
+        ("about.estimator", [1], "about.estimator is not of the right kind"),
+        ("distance.unit", "1", "distance is not of the right kind"),
+        ("distance.unit", 0, "impossible"),
+        ("distance.near", 1.0, "lack a number"),
+        ("classes", [0], "it has 1 classes, and not as many outputs"),
+        ("classes", [0, [1]], "classes is not of the right kind"),
+        ("calibration.offset", [0.0, 0.0], "its calibration"),
+        ("calibration.temperature", "hot", "its calibration"),
+        ("scale", [0.0], "lack a number"),
+        ("reads", "tea leaves", "reads is not of the right kind"),
+        ("about.classes.training", [0, 0], "counted otherwise"),
+        ("about.seed", "s", "about.seed is not of the right kind"),
+    ],
+)
+def test_values_that_do_not_fit_together_are_a_sentence(model_folder, tmp_path, path, value, words):
+    folder = resealed(copied(model_folder, tmp_path), lambda values: set_in(values, path, value))
+    with pytest.raises(DamagedSnapshot, match=f"copy does not fit together: .*{words}"):
+        GraphClassifier.load(folder)
+
+
+@pytest.mark.parametrize("name", ["centre", "spread", "reference"])
+@pytest.mark.parametrize("width", [1, 17])
+def test_distances_of_other_embeddings_are_a_sentence(model_folder, tmp_path, name, width):
+    saved = read_snapshot(model_folder)
+    other = torch.ones(width) if name != "reference" else torch.ones(9, width)
+    write_snapshot(tmp_path / "odd", Snapshot({**saved.tensors, f"familiar.{name}": other}, saved.values))
+    with pytest.raises(DamagedSnapshot, match="its distances are of other embeddings"):
+        load_folder(tmp_path / "odd")
+
+
+def test_other_atom_features_are_refused(model_folder, tmp_path):
+    folder = copied(model_folder, tmp_path)
+    for path, value in (("featuriser.bonds", ["type"]), ("schema.node.vocabulary", [118, 5, 12, 12, 10, 6, 6, 2, 2])):
+        with pytest.raises(
+            OutlandError, match=r"was made with other atom features than this version .* use version \d"
+        ):
+            load_folder(resealed(folder, lambda values, path=path, value=value: set_in(values, path, value)))
+
+
+def test_numbers_of_numpy_are_saved_as_plain_ones(tmp_path):
+    smiles, labels = bbbp()
+    model = GraphClassifier("erm", epochs=np.int64(1), backbone={"width": np.int64(8)}, random_state=np.int64(3))
+    model.set_params(backbone__layers=np.int32(3), validation=np.float32(0.25)).fit(smiles[:80], labels[:80])
+    loaded = GraphClassifier.load(model.save(tmp_path / "model"))
+    assert loaded.get_params(deep=False) == model.get_params(deep=False)
+    assert type(loaded.random_state) is int
+    assert (loaded.predict_proba(smiles[:9]) == model.predict_proba(smiles[:9])).all()

@@ -1,10 +1,16 @@
 """What is said of a model's scores."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
-from outland.estimators.judging import Judgement, Verdict, _of_some_width, promised
+from outland.estimators.inputs import read_inputs
+from outland.estimators.judging import Judgement, Verdict, _groups, _of_some_width, judge, promised
 from outland.estimators.words import kept_word
+from outland.graphs import Splits
 from tests.estimators.cases import bbbp
 
 
@@ -48,3 +54,31 @@ def test_few_rows_judge_nothing():
 def test_a_perfect_score_has_no_interval():
     assert _of_some_width(Judgement(1.0, 1.0, 1.0)) == Judgement(1.0)
     assert _of_some_width(Judgement(1.0, 0.99, 1.0)) == Judgement(1.0, 0.99, 1.0)
+
+
+def test_few_scaffolds_give_no_interval(fitted):
+    smiles, labels = bbbp()
+    graphs = read_inputs(smiles).graphs
+
+    def judged(groups):
+        extra = {"scaffold": torch.arange(len(smiles)) % groups}
+        own = replace(graphs, y=torch.tensor(labels).float()[:, None], extra=extra).select(rings)
+        return judge([fitted.model_, fitted.model_], Splits(own, {"test": torch.arange(len(own))}, None), "test")
+
+    closed = re.compile(r"\d").search  # digits outside of brackets close rings
+    rings = torch.tensor([place for place, one in enumerate(smiles) if closed(re.sub(r"\[.*?\]", "", one))])
+    assert len(rings) == 284
+    few, enough = judged(9), judged(10)
+    assert (few.groups, enough.groups) == (9, 10)
+    assert few.models[0] == Judgement(enough.models[0].value)
+    assert few.difference == Judgement(0.0)
+    assert enough.models[0].low < enough.models[0].high
+
+
+def test_molecules_without_rings_are_single_ones():
+    smiles = ["CCO", "CCN.Cl", "c1ccccc1O", "c1ccccc1.Cl.Cl.Cl", "C", "C1CC1"]
+    inputs = read_inputs(smiles, scaffold=True)
+    graphs = replace(inputs.graphs, extra={"scaffold": inputs.groups["scaffold"]})
+    assert graphs.extra["scaffold"].tolist() == [0, 0, 1, 1, 0, 2]
+    assert _groups(graphs).tolist() == [-1, -2, 1, 1, -5, 2]
+    assert len(set(_groups(replace(graphs, extra={})).tolist())) == 6

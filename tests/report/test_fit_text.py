@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from outland.estimators.judging import Judgement, Verdict
-from outland.report.fit_text import _harder
+from outland.report.fit_text import _against, _harder
 
 
 def test_scores_that_differ_much_are_remarked():
@@ -23,3 +23,17 @@ def test_scores_that_differ_much_are_remarked():
     assert told(0.9, None) == []
     assert told(0.9, 0.7, rows=18) == []
     assert told(0.9, 0.7, "rmse") == []
+
+
+def test_no_interval_no_better():
+    def told(difference):
+        held = Verdict("test", "rocauc", 200, 8, (Judgement(0.9), Judgement(0.8)), difference, 100)
+        model = SimpleNamespace(method=SimpleNamespace(name="aia"))
+        (line,) = _against(SimpleNamespace(model=model, reference=model), held)
+        return line
+
+    assert told(Judgement(0.1)) == (
+        "Against ERM, plain training: +10.0; molecules of so few scaffolds cannot tell whether that is luck."
+    )
+    assert told(Judgement(0.1, 0.05, 0.15)).endswith("on these molecules aia is better (one seed).")
+    assert told(Judgement(0.1, -0.05, 0.15)).endswith("show no difference.")

@@ -55,6 +55,7 @@ def fit(
     from outland.datasets import TableSettings, find_dataset
     from outland.estimators import save_folder
     from outland.estimators.fitting import Plan
+    from outland.estimators.folder import check_place
     from outland.estimators.tables import check_table, fit_splits
     from outland.report.findings import tell
     from outland.report.fit_text import score_table, sentences
@@ -63,8 +64,7 @@ def fit(
     from outland.training.watch import watcher
 
     folder = out or Path(_word(f"{table.name.split('.')[0]}-{target}-model"))
-    if folder.exists() and not force:
-        raise OutlandError(f"{folder} exists: choose another --out, or replace it with --force")
+    check_place(folder, force)  # before any training is lost
     columns = {"smiles": smiles, "target": target, "task": task, "environment": environment, "split": split}
     settings = change(TableSettings(str(table)), {**columns, "time": time}, "table")
     check_table(settings)

@@ -22,6 +22,7 @@ from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.shift import ShiftResult, ShiftSettings, measure_shift
+from outland.snapshots import DamagedSnapshot
 from outland.training import TrainSettings
 from outland.training.runs import find_device
 from outland.training.watch import watcher
@@ -66,12 +67,12 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         self._shift = shift  # `shift` itself is what is asked of a fitted model
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments; deep ones too, as `method__gamma`."""
+        """The constructor's arguments; deep, also the single settings that are changed, as `method__gamma`."""
         found = {name: getattr(self, "_shift" if name == "shift" else name) for name in self._get_param_names()}
         if deep:
             for group, attribute in _GROUPS.items():
                 given = getattr(self, attribute) or {}
-                found |= {f"{group}__{name}": given.get(name) for name in self._names(group)}
+                found |= {f"{group}__{name}": value for name, value in given.items()}
         return found
 
     def _names(self, group: str) -> list[str]:
@@ -189,7 +190,10 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         if (model.task.kind != "regression") is not cls.classifies:
             kind, right = ("classes", "GraphClassifier") if model.classes else ("numbers", "GraphRegressor")
             raise BadInput(f"the model in {folder} predicts {kind}: load it with {right}")
-        found = cls(**{**model.about.get("estimator", {}), "device": device})
+        try:
+            found = cls(**{**model.about.get("estimator", {}), "device": device})
+        except TypeError as problem:
+            raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
         found.model_ = model
         found._fitted()
         return found

@@ -41,7 +41,7 @@ def _training(model: FittedModel) -> str:
     if counts != drawn:
         lines.append("- rare classes were drawn more often; probabilities are corrected for it")
     frame = about["train"]
-    lines.append(f"- {frame['epochs']} epochs, the best one (number {about['best_epoch']}) by validation rows")
+    lines.append(f"- {frame['epochs']} epochs, the best one (number {about['best_epoch'] + 1}) by validation rows")
     lines.append(f"- {about['seconds']:.0f} s on {about['environment'].get('device', 'cpu')}; seed {about['seed']}")
     return "## Training\n\n" + "\n".join(lines)
 

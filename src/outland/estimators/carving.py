@@ -45,10 +45,10 @@ def carve(inputs: Inputs, shift: str, share: float, environments: Any, seed: int
     found = {"train": parts["train"], "val": torch.cat([parts["val"], parts["test"]]).sort().values}
     for name, index in found.items():
         if not len(index):
-            raise BadInput(
-                f"holding out by {shift} leaves none of {len(inputs.graphs)} rows for '{name}': too few rows, or too "
-                "many of one kind; take shift='random'"
-            )
+            way, advice = f"by {shift}", "too few rows, or too many of one kind; take shift='random'"
+            if shift == "random":
+                way, advice = "at random", "too few rows, or too few that differ"
+            raise BadInput(f"holding out {way} leaves none of {len(inputs.graphs)} rows for '{name}': {advice}")
     return found
 
 

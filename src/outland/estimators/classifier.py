@@ -92,15 +92,15 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         self.classes_ = np.array(self.model_.classes)
 
     def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
-        values = np.asarray(y)
+        values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.shape != (rows,):
             raise BadInput(f"y must have one label for each of {rows} rows, not the shape {values.shape}")
+        if values.dtype == object:
+            values = _of_one_kind([one.item() if hasattr(one, "item") else one for one in values])
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise BadInput(f"row {int((~np.isfinite(values)).argmax())} has no label: leave such rows out")
-        if values.dtype == object:
-            values = values.astype(str)
         classes, codes = np.unique(values, return_inverse=True)
         if len(classes) < 2:
             raise BadInput(f"every label is {classes[0].item()!r}: there is nothing to tell apart")
@@ -110,3 +110,15 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         if len(classes) == 2:
             return torch.from_numpy(codes.reshape(-1, 1).astype(np.float32)), Task("binary", 1, "rocauc"), names
         return torch.from_numpy(codes.reshape(-1).astype(np.int64)), Task("multiclass", len(classes), "accuracy"), names
+
+
+def _of_one_kind(labels: list[Any]) -> np.ndarray[Any, Any]:
+    """Labels as they are: numbers as numbers, text as text."""
+    for place, label in enumerate(labels):
+        if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:
+            raise BadInput(f"row {place} has no label: leave such rows out")
+    kinds = {type(label) for label in labels}
+    if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
+        return np.array(labels)
+    named = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise BadInput(f"labels must be all text, all numbers or all true and false, not {named}")

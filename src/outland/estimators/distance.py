@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 NEIGHBOURS, MOST = 5, 1000
+_STILL = 1e-6
+_LEAST_SPREAD = 0.1  # of a coordinate, in that of the median one
 FLAGS = ("near", "edge", "far")
 
 
@@ -15,7 +17,8 @@ class Familiar:
 
     Nearest neighbours suppose no shape: training embeddings lie in several clumps, where one ellipsoid around all of
     them (Mahalanobis) would take the gaps between clumps for known ground. A distance of 1 is what one training graph
-    in twenty exceeds; beyond it a graph is at the `edge`, and beyond what one in a hundred exceeds it is `far`.
+    in twenty exceeds; beyond it a graph is at the `edge`, and beyond what one in a hundred exceeds it is `far`. A
+    coordinate that is all but still in training counts by a tenth of the median spread, lest a stir of it be far.
 
     Args:
         centre, spread: of each coordinate over training.
@@ -32,7 +35,7 @@ class Familiar:
     @classmethod
     def of(cls, embeddings: Tensor, seed: int) -> "Familiar":
         """From training embeddings `[G, d]`; those that are not kept, or else each without itself, give the scale."""
-        centre, spread = embeddings.mean(0), embeddings.std(0, correction=0).clamp(min=1e-6)
+        centre, spread = embeddings.mean(0), _spread(embeddings)
         scaled = (embeddings - centre) / spread
         order = torch.randperm(len(scaled), generator=torch.Generator().manual_seed(seed))
         kept, others = scaled[order[:MOST]], scaled[order[MOST : 2 * MOST]]
@@ -51,6 +54,13 @@ class Familiar:
         """In words."""
         limit = self.far / self.unit
         return [FLAGS[(one > 1) + (one > limit)] for one in distances.tolist()]
+
+
+def _spread(embeddings: Tensor) -> Tensor:
+    """Of each coordinate, none far below the median of those that move."""
+    spread = embeddings.std(0, correction=0)
+    moving = spread[spread > _STILL]
+    return spread.clamp(min=_LEAST_SPREAD * float(moving.median()) if len(moving) else 1.0)
 
 
 def _nearest(rows: Tensor, reference: Tensor, place: int) -> Tensor:

@@ -6,14 +6,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from outland.datasets.featuriser import ATOM_FIELDS, BOND_FIELDS
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.estimators.calibration import Calibration
 from outland.estimators.card import card
+from outland.estimators.checks import check_model, check_values, featuriser, same_featuriser
 from outland.estimators.distance import Familiar
 from outland.estimators.model import FittedModel
+from outland.files import read_json, writable_folder
 from outland.graphs import PackedGraphs, Schema
 from outland.methods import is_file, method_settings, rebuild_method
 from outland.nn import BackboneSettings
@@ -25,13 +27,42 @@ KIND = "outland model"
 CARD = "README.md"
 
 
+def check_place(folder: Path, force: bool = False) -> None:
+    """Refuse a place where a model cannot be saved: one that is taken, or that cannot be written to.
+
+    What is there already is replaced only with `force`, and only if it is a model and nothing else.
+    """
+    try:
+        if folder.exists():
+            if not force:
+                raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
+            _check_replaceable(folder)
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
+    writable_folder(folder.parent)
+
+
+def _check_replaceable(folder: Path) -> None:
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    if not names:
+        return
+    if not _is_model(folder):
+        raise OutlandError(f"{folder} is not a model folder, and will not be replaced by one")
+    others = [name for name in names if name not in (*SNAPSHOT_FILES, CARD)]
+    if others:
+        raise OutlandError(f"{folder} holds more than a model ({others[0]}), and will not be replaced by one")
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return bool(read_json(folder / SNAPSHOT_FILES[1])["values"]["kind"] == KIND)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
     """Write a model; what is there already is replaced only with `force`, and only if it is a model."""
-    if folder.exists():
-        if not force:
-            raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
-        if not (folder.is_dir() and ((folder / "state.json").exists() or not any(folder.iterdir()))):
-            raise OutlandError(f"{folder} is not a model folder, and will not be replaced by one")
+    check_place(folder, force)
     familiar = model.familiar
     groups = {
         "model": dict(model.method.state_dict()),
@@ -40,7 +71,7 @@ def save_folder(model: FittedModel, folder: Path, force: bool = False) -> Path:
         "seen": {"hashes": model.seen},
     }
     tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
-    write_snapshot(folder, Snapshot(tensors, _finite(_values(model))), {CARD: card(model)})
+    write_snapshot(folder, Snapshot(tensors, _plain(_values(model))), {CARD: card(model)})
     return folder
 
 
@@ -51,7 +82,7 @@ def _values(model: FittedModel) -> dict[str, Any]:
         "method": model.method.name,
         "reads": model.kind,
         "schema": model.schema.to_json(),
-        "featuriser": {"atoms": ATOM_FIELDS, "bonds": BOND_FIELDS} if model.kind == "molecules" else None,
+        "featuriser": featuriser() if model.kind == "molecules" else None,
         "classes": list(model.classes),
         "calibration": asdict(model.calibration),
         "distance": {"unit": model.familiar.unit, "far": model.familiar.far},
@@ -70,12 +101,14 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity; None stands for them."""
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: numpy's numbers as Python's, and None for NaN and infinity, which it lacks."""
     if isinstance(value, dict):
-        return {str(name): _finite(one) for name, one in value.items()}
+        return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -90,7 +123,10 @@ def load_folder(folder: Path, device: torch.device | str = "cpu") -> FittedModel
     saved = read_snapshot(folder)
     try:
         _check(saved.values, folder)
-        return _built(saved, device)
+        check_values(saved.values)
+        model = _built(saved, device)
+        check_model(model)
+        return model
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
 
@@ -105,6 +141,12 @@ def _check(values: dict[str, Any], folder: Path) -> None:
         )
     if is_file(values["method"]):
         raise OutlandError(f"{folder} names a method in a file, {values['method']}, which loading would have to run")
+    if values["reads"] == "molecules" and not same_featuriser(values):
+        made = values["about"].get("versions", {}).get("outland", "which made it")
+        raise OutlandError(
+            f"{folder} was made with other atom features than this version of outland reads: use version {made}, or "
+            "fit it again"
+        )
 
 
 def _built(saved: Snapshot, device: torch.device | str) -> FittedModel:

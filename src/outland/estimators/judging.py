@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from outland.errors import counted
 from outland.estimators.model import Answers, FittedModel
-from outland.graphs import Splits
+from outland.graphs import PackedGraphs, Splits
 
 Array = npt.NDArray[np.float64]
 _DRAWS = 1000
 _FEWEST, _FEWEST_OF_A_CLASS = 20, 10  # rows, below which a score is luck
+_FEWEST_GROUPS = 10  # scaffolds, below which drawing them anew says little of how sure a score is
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Verdict:
     """Models side by side on one part.
 
     Args:
-        part: its name; `rows` and `groups` (scaffolds) are in it, and `rare` rows of the rarer of two classes.
+        part: its name; `rows` and `groups` (scaffolds, and single molecules without rings) are in it, and `rare` rows
+            of the rarer of two classes.
         metric: what is measured.
         models: each model's number.
         difference: of the first model to the second, where there are two.
         promise: of the first model, where it is a classifier.
+        mean_error: of always saying the training mean, where numbers are predicted.
     """
 
     part: str
@@ -62,6 +67,7 @@ class Verdict:
     difference: Judgement | None
     rare: int | None = None
     promise: Promise | None = None
+    mean_error: float | None = None
 
     @property
     def scant(self) -> str:
@@ -77,17 +83,17 @@ class Verdict:
 def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 0) -> Verdict:
     """Score models on a part; intervals draw its scaffolds anew, a thousand times, the same ones for every model.
 
-    Molecules of one scaffold are alike, so that drawing single molecules would make intervals too narrow.
+    Molecules of one scaffold are alike, so that drawing single molecules would make intervals too narrow. Those without
+    rings have no scaffold in common and are drawn singly. Few scaffolds give no interval.
     """
     index = splits[part]
     graphs = splits.graphs.select(index)
     task = models[0].task
     y = graphs.y.flatten().double().numpy()
-    groups = graphs.extra["scaffold"] if "scaffold" in graphs.extra else torch.arange(len(index))
     answers = [model.answer(graphs) for model in models]
     said = [_said(model, one) for model, one in zip(models, answers, strict=True)]
     metric = {"binary": auc, "multiclass": accuracy, "regression": rmse}[task.kind]
-    members = _members(groups.numpy())
+    members = _members(_groups(graphs))
     values = [metric(one, y) for one in said]
     draws = _draws(said, y, members, metric, seed)
     difference = None
@@ -96,7 +102,8 @@ def judge(models: Sequence[FittedModel], splits: Splits, part: str, seed: int = 
     found = tuple(_of_some_width(_interval(value, draws[:, place])) for place, value in enumerate(values))
     rare = int(min((y == 1).sum(), (y != 1).sum())) if task.kind == "binary" else None
     promise = promised(models[0], answers[0], y)
-    return Verdict(part, task.metric, len(index), len(members), found, difference, rare, promise)
+    mean_error = rmse(np.full_like(y, models[0].scale[0]), y) if task.kind == "regression" else None
+    return Verdict(part, task.metric, len(index), len(members), found, difference, rare, promise, mean_error)
 
 
 def _said(model: FittedModel, answers: Answers) -> Array:
@@ -118,6 +125,27 @@ def promised(model: FittedModel, answers: Answers, y: Array) -> Promise | None:
     return Promise(float(chances[range(len(called)), called].mean()), right, right)
 
 
+def _groups(graphs: PackedGraphs) -> npt.NDArray[np.int64]:
+    """A number for the scaffold of each graph; one of its own for a graph that has none."""
+    own = -1 - np.arange(len(graphs))
+    if "scaffold" not in graphs.extra:
+        return own
+    return np.where(_ringless(graphs), own, graphs.extra["scaffold"].numpy())
+
+
+def _ringless(graphs: PackedGraphs) -> npt.NDArray[np.bool_]:
+    """Which graphs have as many edges as a forest: their nodes, less one for each part that hangs together."""
+    first = torch.cumsum(graphs.node_counts, 0) - graphs.node_counts
+    source, target = (graphs.edge_index.long() + first.repeat_interleave(graphs.edge_counts)).numpy()
+    nodes = len(graphs.x)
+    edges = coo_array((np.ones(len(source)), (source, target)), shape=(nodes, nodes))
+    _, part = connected_components(edges, directed=False)
+    owner = torch.arange(len(graphs)).repeat_interleave(graphs.node_counts).numpy()
+    parts = np.bincount(owner[np.unique(part, return_index=True)[1]], minlength=len(graphs))
+    found: npt.NDArray[np.bool_] = graphs.edge_counts.numpy() == 2 * (graphs.node_counts.numpy() - parts)
+    return found
+
+
 def _members(groups: npt.NDArray[Any]) -> list[npt.NDArray[np.intp]]:
     order = np.argsort(groups, kind="stable")
     cuts = np.flatnonzero(np.diff(groups[order])) + 1
@@ -132,7 +160,7 @@ def _draws(
     seed: int,
 ) -> Array:
     random, found = np.random.default_rng(seed), []
-    for _ in range(_DRAWS):
+    for _ in range(_DRAWS if len(members) >= _FEWEST_GROUPS else 0):
         rows = np.concatenate([members[place] for place in random.integers(len(members), size=len(members))])
         values = [metric(one[rows], y[rows]) for one in said]
         if None not in values:

@@ -69,13 +69,12 @@ def fit_splits(
         reference = train_model(splits, other, watcher=watch, **common)
     models = [model] if reference is None else [model, reference]
     verdicts = tuple(judge(models, splits, part, seed) for part in ("val", "test"))
-    estimator = {"method": plan.name, "settings": asdict(plan.settings), "random_state": seed}
     about: dict[str, Any] = {
         "shift": splits.source["domain"],
         "source": _source(splits, table),
         "scores": [_row(verdict) for verdict in verdicts],
         "held_out": {**_far(model, splits), **_promise(verdicts[-1]), **_gcs(model, splits, seed)},
-        "estimator": {**estimator, "shift": _estimator_shift(splits)},
+        "estimator": {**_estimator(plan, bool(model.classes)), "shift": _estimator_shift(splits), "random_state": seed},
     }
     model.about.update(about)
     used = splits.graphs.select(torch.cat([splits["train"], splits["val"]]))
@@ -102,6 +101,20 @@ def _gcs(model: FittedModel, splits: Splits, seed: int) -> dict[str, float]:
     except OutlandError:
         return {}
     return {"gcs": found.covariate.mean, "null": found.null.mean, "told_apart": found.accuracy.mean}
+
+
+def _estimator(plan: Plan, classifies: bool) -> dict[str, Any]:
+    """The arguments of an estimator that makes the same plan."""
+    train = asdict(plan.train)
+    epochs = train.pop("epochs")
+    found = {
+        "method": plan.name,
+        "epochs": None if plan.auto_epochs else epochs,
+        "settings": asdict(plan.settings),
+        "backbone": asdict(plan.backbone),
+        "train": train,
+    }
+    return {**found, "class_weight": "balanced" if plan.balance else None} if classifies else found
 
 
 def _estimator_shift(splits: Splits) -> str:

@@ -70,9 +70,8 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
         needed = "20 molecules" if held.rare is None else "10 molecules of each class"
         return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --shift may do better."
     if held.metric == "rmse":
-        return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; always saying the mean is off by " + (
-            f"about {model.scale[1]:.3f}."
-        )
+        mean = f"always saying the training mean is off by {shown(held.mean_error, 'rmse')}"
+        return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; {mean}."
     if held.metric == "accuracy":
         return f"{beyond}, {_number(one, held.metric)} % are called right."
     chance = "" if one.low is None or one.low > 0.5 else " Chance gives 50: this may be no better."
@@ -101,9 +100,10 @@ def _against(fitted: Fitted, held: Verdict) -> list[str]:
         return []
     one, name = held.difference, fitted.model.method.name
     value, low, high = held.difference.value, one.low, one.high
-    if low is None or high is None:
-        return []
     scale, digits = (1, 3) if held.metric == "rmse" else (100, 1)
+    if low is None or high is None:
+        few = "molecules of so few scaffolds cannot tell whether that is luck"
+        return [f"Against ERM, plain training: {scale * value:+.{digits}f}; {few}."]
     numbers = f"{scale * value:+.{digits}f} ({scale * low:+.{digits}f} to {scale * high:+.{digits}f})"
     if low <= 0 <= high:
         return [f"Against ERM, plain training: {numbers}; so few molecules show no difference."]
