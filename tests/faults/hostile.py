@@ -5,12 +5,16 @@ import math
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from outland.errors import OutlandError
+from outland.files import canonical_json, checksum, digest
+from outland.snapshots import Snapshot
 
 LIMIT = 10.0  # seconds after which an input has made us hang
 
@@ -100,3 +104,32 @@ def altered(draw: Any, plain: Any) -> Any:
                 place[key] = draw(odd)
             break
     return changed
+
+
+def sealed(folder: Path, values: object, tensors: bytes | dict) -> Path:
+    """A snapshot by somebody who knows how to seal one."""
+    folder.mkdir(exist_ok=True)
+    if isinstance(tensors, bytes):
+        (folder / "tensors.safetensors").write_bytes(tensors)
+    else:
+        save_file(tensors, folder / "tensors.safetensors")
+    state = {"format": 1, "sha256": checksum(folder / "tensors.safetensors"), "values": values}
+    (folder / "state.json").write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+    return folder
+
+
+def resealed(count: int, saved: Snapshot, folder: Path, use: Callable[[], Any]) -> Tried:
+    """Use a snapshot whose values somebody has changed and sealed again, so many times."""
+    tried = Tried()
+
+    @many(count)
+    @given(altered(saved.values))
+    def one(values: Any) -> None:
+        try:
+            sealed(folder, values, saved.tensors)
+        except ValueError:  # NaN cannot be sealed
+            return
+        tried(use)
+
+    one()
+    return tried

@@ -10,11 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from outland.datasets.tu import MUTAG, read_archive
 from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest
 from outland.graphs import Cache
 from outland.recipes import find_recipe, recipe_names
 from outland.report.study_page import page
@@ -29,7 +27,7 @@ from outland.studies.search import Search
 from outland.studies.tuned import tuned
 from outland.training import RunRecord, RunSpec, load_model
 from tests.conftest import SAMPLES
-from tests.faults.hostile import Tried, altered, damaged, many, odd
+from tests.faults.hostile import Tried, altered, damaged, many, odd, resealed, sealed
 from tests.graphs.test_cache import RECIPE, toy
 
 pytestmark = pytest.mark.faults
@@ -44,18 +42,6 @@ def finished(motif, cache, tmp_path_factory):
     cells = study.cells(1, WORDS, ["AIA/motif-base"])
     assert run_study(study, cells, out, device="cpu", cache=cache).states == {"done": 1}
     return study, cells, out, Ledger(study, out).folder(cells[0].specs[0]).path
-
-
-def sealed(folder: Path, values: object, tensors: bytes | dict) -> Path:
-    """A snapshot by somebody who knows how to seal one."""
-    folder.mkdir(exist_ok=True)
-    if isinstance(tensors, bytes):
-        (folder / "tensors.safetensors").write_bytes(tensors)
-    else:
-        save_file(tensors, folder / "tensors.safetensors")
-    state = {"format": 1, "sha256": checksum(folder / "tensors.safetensors"), "values": values}
-    (folder / "state.json").write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
-    return folder
 
 
 @pytest.mark.parametrize("name", ["state.json", "tensors.safetensors"])
@@ -76,19 +62,9 @@ def test_damaged_model_folders(name, finished, tmp_path, tally):
 
 
 def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
-    tried, saved = Tried(), read_snapshot(finished[3] / "model")
+    saved = read_snapshot(finished[3] / "model")
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-
-    @many(400)
-    @given(altered(saved.values))
-    def one(values):
-        try:
-            sealed(tmp_path / "model", values, saved.tensors)
-        except ValueError:  # NaN cannot be sealed
-            return
-        tried(lambda: load_model(tmp_path))
-
-    one()
+    tried = resealed(400, saved, tmp_path / "model", lambda: load_model(tmp_path))
     for method in (f"{tmp_path / 'evil.py'}:Evil", "evil.py:Evil", "../evil.py:Evil", "os:system", "outland.cli:main"):
         values = {**saved.values, "spec": {**saved.values["spec"], "method": method}}
         sealed(tmp_path / "model", values, saved.tensors)

@@ -1,13 +1,11 @@
 """kill -9 while a table is predicted: the file is whole or not there, and the next attempt gives the same rows."""
 
 import pytest
-from hypothesis import given
 
 from outland.snapshots import read_snapshot
 from tests.faults import children
 from tests.faults.harness import Killer, finish, status, told
-from tests.faults.hostile import Tried, altered, many
-from tests.faults.test_hostile_files import sealed
+from tests.faults.hostile import resealed
 
 pytest.importorskip("outland.estimators", reason="this version has no `outland predict`")
 pytestmark = pytest.mark.faults
@@ -59,16 +57,5 @@ def test_a_prediction_on_a_disk_that_fills(model, small_disk, tmp_path, tally):
 def test_model_folders_sealed_by_an_enemy(model, tmp_path, tally):
     from outland.estimators import load_folder
 
-    tried, saved = Tried(), read_snapshot(model)
-
-    @many(300)
-    @given(altered(saved.values))
-    def one(values):
-        try:
-            sealed(tmp_path / "model", values, saved.tensors)
-        except ValueError:  # NaN cannot be sealed
-            return
-        tried(lambda: load_folder(tmp_path / "model"))
-
-    one()
+    tried = resealed(300, read_snapshot(model), tmp_path / "model", lambda: load_folder(tmp_path / "model"))
     tally("inputs", "model folders", tried.inputs)

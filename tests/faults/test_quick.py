@@ -20,8 +20,7 @@ from outland.studies.engines.parcels import unpack
 from outland.studies.tuned import tuned
 from outland.training import RunRecord, RunSpec, run
 from outland.training.runs import RunFolder
-from tests.faults.hostile import Tried
-from tests.faults.test_hostile_files import sealed
+from tests.faults.hostile import Tried, sealed
 
 DEEP = "[" * 100_000
 SMALL = {"train": {"epochs": 1}, "data": {"limit": 24}, "backbone": {"width": 8}}

@@ -15,7 +15,6 @@ from tests.studies.test_results import made
 
 # What a reader does, and what they then see; the answer is left in the page for us to read.
 PROBE = """
-<script>
 const table = document.querySelector("table.matrix");
 const firsts = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
 const click = (place) => {
@@ -40,6 +39,13 @@ search.value = "aia motif";
 search.dispatchEvent(new Event("input"));
 seen.kept = [...document.querySelectorAll("#all-cells tbody tr")].filter((row) => !row.hidden).length;
 seen.width = document.documentElement.scrollWidth;
+"""
+
+
+# Around every probe: what it has `seen` is left in the page, for us to read.
+ANSWER = """
+<script>
+{probe}
 const answer = document.createElement("pre");
 answer.id = "answer";
 answer.textContent = JSON.stringify(seen);
@@ -59,7 +65,7 @@ def browser() -> str:
 def opened(text: str, folder: Path, probe: str = PROBE) -> tuple[dict, str]:
     """What the probe saw, and what the browser said on its console."""
     path = folder / "page.html"
-    path.write_text(text.replace("</body>", f"{probe}</body>"))
+    path.write_text(text.replace("</body>", ANSWER.replace("{probe}", probe) + "</body>"))
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,900"]
     words += [f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--dump-dom", path.as_uri()]
     done = subprocess.run([browser(), *words], capture_output=True, text=True, timeout=60, check=True)

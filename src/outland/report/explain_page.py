@@ -2,10 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from outland.datasets.labels import number
@@ -16,6 +14,7 @@ from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import seen_words
 from outland.report.explain_words import flat_parts, numbers, shading, usual_error
+from outland.report.html import rendered
 from outland.report.molecule_svg import draw_molecule, draw_piece
 
 _FACTS = 4  # other cells shown beside a molecule
@@ -23,20 +22,14 @@ _FACTS = 4  # other cells shown beside a molecule
 
 def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left_out: bool = False) -> str:
     """The page, as text. Whatever comes from the table is escaped by the template."""
-    folder = files("outland.report")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(folder.joinpath("explain.html").read_text(encoding="utf-8"))
-
-    def text(*names: str) -> Markup:
-        return Markup("\n").join(Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
-
     readable = [row for row in rows if row.answer]
     known = any(row.truth for row in rows)
     atoms, bonds = flat_parts(readable)
     source = model.about.get("source", {})
-    return template.render(
-        style=text("page.css", "explain.css"),
-        script=text("page.js", "explain.js"),
+    return rendered(
+        "explain.html",
+        style=("page.css", "explain.css"),
+        script=("page.js", "explain.js"),
         table=table,
         target=source.get("target", "the label"),
         model=model,

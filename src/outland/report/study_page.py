@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from outland.errors import counted
 from outland.recipes import recipe_for
 from outland.report.figures import figures
+from outland.report.html import rendered
 from outland.report.published import Published, in_paper, on_leaderboard
 from outland.report.study_text import ARROWS, caption, number, ours, remarks
 from outland.studies import Cell
@@ -24,18 +23,15 @@ _MANY = 8  # names in a sentence
 
 def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
     """The page, as text."""
-    folder = files("outland.report")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(folder.joinpath("page.html").read_text(encoding="utf-8"))
-    style, script = (Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
     study = results.study
     done = sum(len(found) for found in (results.measured if study.measure else results.records).values())
     shown = figures(results, pictures)
     tables = [_matrix(results, quantity) for quantity in study.quantities]
-    return template.render(
+    return rendered(
+        "page.html",
+        style=("page.css",),
+        script=("page.js",),
         study=study,
-        style=style,
-        script=script,
         notices=results.notices(),
         made=time.strftime("%Y-%m-%d"),
         done=done,
