@@ -77,9 +77,9 @@ class Encoder(nn.Module):
 class Masker(nn.Module):
     """Node and edge masks from an encoder of their own."""
 
-    def __init__(self, schema: Schema, width: int) -> None:
+    def __init__(self, schema: Schema, width: int, dropout: float = 0.5) -> None:
         super().__init__()
-        self.encoder = Encoder(schema, width, 2)
+        self.encoder = Encoder(schema, width, 2, dropout=dropout)
         self.node, self.edge = nn.Linear(width, 1), nn.Linear(2 * width, 1)
 
     def forward(self, data: Batch) -> tuple[Tensor, Tensor]:
@@ -92,10 +92,11 @@ class Masker(nn.Module):
 class ERM(nn.Module):
     """A classifier of whole graphs."""
 
-    def __init__(self, schema: Schema, width: int) -> None:
+    def __init__(self, schema: Schema, width: int, dropout: float = 0.5) -> None:
         super().__init__()
         self.schema = schema
-        self.encoder, self.head = Encoder(schema, width, 4), nn.Linear(width, schema.task.outputs)
+        self.encoder = Encoder(schema, width, 4, dropout=dropout)
+        self.head = nn.Linear(width, schema.task.outputs)
         self.optimiser: torch.optim.Optimizer | None = None
 
     def forward(self, data: Batch) -> Tensor:
@@ -118,13 +119,13 @@ class ERM(nn.Module):
 
 
 class AIA(ERM):
-    """Two mask networks and a classifier whose first half reads the graph unmasked."""
+    """Two mask networks and a classifier whose first half reads the graph unmasked; settings of `AIA.released()`."""
 
-    def __init__(self, schema: Schema, width: int) -> None:
-        super().__init__(schema, width)
-        self.front = Encoder(schema, width, 2)
-        self.encoder = Encoder(schema, width, 2, inputs=width)
-        self.generator, self.augmenter = Masker(schema, width), Masker(schema, width)
+    def __init__(self, schema: Schema, width: int, dropout: float = 0.5) -> None:
+        super().__init__(schema, width, dropout)
+        self.front = Encoder(schema, width, 2, dropout=dropout)
+        self.encoder = Encoder(schema, width, 2, inputs=width, dropout=dropout)
+        self.generator, self.augmenter = Masker(schema, width, dropout), Masker(schema, width, dropout)
         self.optimisers: list[torch.optim.Optimizer] = []
 
     def embed(self, states: Tensor, data: Batch, masks: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -141,12 +142,11 @@ class AIA(ERM):
         return self.both(data)[0]
 
     @staticmethod
-    def ratio(masks: tuple[Tensor, Tensor], data: Batch, share: float) -> Tensor:
-        """How far each graph's share is from the one wanted, graph by graph over nodes and edges."""
-        node, edge = masks
+    def ratio(masks: tuple[Tensor, Tensor], data: Batch, shares: tuple[float, float]) -> Tensor:
+        """How far each graph's shares of nodes and of edges are from those wanted."""
         owner = data.batch[data.edge_index[0]]
         total = 0
-        for values, where in ((node, data.batch), (edge, owner)):
+        for values, where, share in zip(masks, (data.batch, owner), shares, strict=True):
             kept = global_mean_pool(values[:, None], where, data.num_graphs)
             above = global_mean_pool((values > 0).float()[:, None], where, data.num_graphs)
             total = total + ((kept - share).abs() + (above - share)).mean()
@@ -159,19 +159,19 @@ class AIA(ERM):
             stable += list(self.generator.parameters())
             self.optimisers = [
                 torch.optim.Adam(stable, 1e-3, weight_decay=5e-6),
-                torch.optim.Adam(self.augmenter.parameters(), 1e-3, weight_decay=5e-6),
+                torch.optim.Adam(self.augmenter.parameters(), 5e-3, weight_decay=5e-6),
             ]
         self.train()
         self.augmenter.eval()
         self.zero_grad()
         alone, augmented, stable = self.both(data)
-        (self.risk(alone, data) + self.risk(augmented, data) + self.ratio(stable, data, 0.5)).backward()
+        (self.risk(alone, data) + self.risk(augmented, data) + self.ratio(stable, data, (0.5, 0.5))).backward()
         self.optimisers[0].step()
         self.eval()
         self.augmenter.train()
         self.zero_grad()
         states, adversarial = self.front(data.x, data), self.augmenter(data)
         augmented, original = self.embed(states, data, adversarial), self.embed(states, data, None)
-        loss = -self.risk(self.head(augmented), data) + (augmented - original).square().mean()
-        (loss + self.ratio(adversarial, data, 0.5)).backward()
+        loss = -self.risk(self.head(augmented), data) + 0.2 * (augmented - original).square().mean()
+        (loss + 0.5 * self.ratio(adversarial, data, (1.0, 0.8))).backward()
         self.optimisers[1].step()

@@ -26,7 +26,10 @@ def add_methods(app: Any, page: str, source: list[str]) -> None:
     for name in METHODS:
         method = find_method(name)
         about = ["```{eval-rst}", inspect.cleandoc(method.__doc__ or ""), "```"]
-        rows = [f"| `{name}` | {value} | {text.replace('|', '&#124;')} |" for name, value, text in describe(method.Settings())]
+        rows = [
+            f"| `{name}` | {value} | {text.replace('|', '&#124;')} |"
+            for name, value, text in describe(method.Settings())
+        ]
         table = ["| setting | default | what it is |", "|---|---|---|", *rows]
         presets = [", ".join(f"`{name}:{preset}`" for preset in method.presets)] if method.presets else []
         source[0] += "\n".join([f"\n## {name}\n", *about, "", *presets, "", *table, ""])

@@ -88,3 +88,18 @@ def test_penalties_equal_their_twin(hard):
     close(found, expected)
     for name, value in given.items():
         close(slopes[name], value.grad)
+
+
+@pytest.mark.parametrize("marked", [[True], [False], [True, False, True, True, False], [True] * 300 + [False] * 7])
+def test_the_mean_of_what_counts_equals_its_twin(marked):
+    from outland.kernels.mean import masked_mean
+
+    mask, random = torch.tensor(marked, device=DEVICE), torch.Generator().manual_seed(len(marked))
+    values = torch.randn(len(mask), generator=random).to(DEVICE)
+    values[~mask] = torch.nan  # it is never looked at
+    one, other = values.clone().requires_grad_(), values.clone().requires_grad_()
+    found, expected = masked_mean(one, mask), torch.where(mask, other, 0).sum() / mask.sum().clamp(min=1)
+    close(found, expected)
+    (3 * found).backward()
+    (3 * expected).backward()
+    close(one.grad, other.grad)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
@@ -161,7 +162,7 @@ class AIA(Method):
         augmented = self.classifier.embed(batch, mask, states, edges)
         with torch.no_grad():
             original = self.classifier.embed(batch, None, states, edges)
-        apart = (augmented - original).square()
+        apart = mse_loss(augmented, original, reduction="none")
         distance = apart.sum(1) if chosen.distance == "squared" else apart.mean(1)
         penalty = ratio_penalty(mask, batch, chosen.lambda_a_node, chosen.lambda_a_edge, chosen.indicator)
         return {

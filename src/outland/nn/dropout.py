@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class Seeds:
-    """Hands out seeds for kernels that draw by themselves: one draw from the stream serves a whole phase of a step.
+    """Hands out seeds for kernels that draw by themselves: one draw from the stream serves a whole step.
 
     Args:
         random: the stream.

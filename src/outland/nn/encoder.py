@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from outland import kernels
 from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Wiring
@@ -75,7 +76,7 @@ class Encoder(nn.Module):
         """
         x = self.embed(batch) if states is None else states
         if node_weight is not None:
-            x = x * node_weight[:, None]
+            x = _weigh(x, node_weight)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
         initial, kept = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
@@ -104,6 +105,15 @@ class Encoder(nn.Module):
                 return torch.stack(kept).amax(0)
             case _:
                 return kept[-1]
+
+
+def _weigh(x: Tensor, weight: Tensor) -> Tensor:
+    """Each row times its weight."""
+    if torch.is_grad_enabled() and kernels.fits(x) and x.dtype == weight.dtype:
+        from outland.kernels.scale import scale_rows  # needs Triton
+
+        return scale_rows(x, weight)
+    return x * weight[:, None]
 
 
 class VirtualNode(nn.Module):

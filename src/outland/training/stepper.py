@@ -44,6 +44,7 @@ class Stepper:
         self.movers = [self._mover(phase) for phase in method.phases()]
         self.everyone = list(method.parameters())
         self._zeros: dict[nn.Parameter, Tensor] = {}
+        self._ones: dict[torch.dtype, Tensor] = {}
         self.average = Average(method, settings.average) if settings.average else None
 
     def _mover(self, phase: Phase) -> Mover:
@@ -69,6 +70,7 @@ class Stepper:
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
         """One training step; the loss terms, as `phase.term`, and what is watched stay on the device."""
         log: dict[str, Tensor] = {}
+        self.method.seeds.renew()
         active = [mover for mover in self.movers if progress.whether(mover.phase.when)]
         for mover in active:
             terms = self._gradients(mover, batch, progress)
@@ -94,16 +96,16 @@ class Stepper:
             return self._slope(mover, batch, progress)
 
     def _slope(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
-        self.method.seeds.renew()
         terms = mover.phase.loss(batch, progress)
         if not isinstance(terms, dict):
             raise OutlandError(
                 f"a loss must give its terms by name, as in {{'risk': ...}}, not a {type(terms).__name__}"
             )
-        total = torch.stack(list(terms.values())).sum()
-        if ranks() > 1:
-            total = total * share_of(batch, total)
-        slopes = torch.autograd.grad(total, mover.parameters, allow_unused=True)
+        learned = [term for term in terms.values() if term.requires_grad]
+        if not learned:
+            raise OutlandError(f"no loss term of the phase '{mover.phase.name}' depends on what moves in it")
+        weights = [self._one(term) if ranks() == 1 else share_of(batch, term) for term in learned]
+        slopes = torch.autograd.grad(learned, mover.parameters, weights, allow_unused=True)
         pairs = zip(mover.parameters, slopes, strict=True)
         gradients = [self._none(parameter) if slope is None else slope for parameter, slope in pairs]
         if ranks() > 1:
@@ -111,6 +113,12 @@ class Stepper:
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
             parameter.grad = gradient
         return terms
+
+    def _one(self, term: Tensor) -> Tensor:
+        """The slope of a loss by its own term, the same each time."""
+        if term.dtype not in self._ones:
+            self._ones[term.dtype] = torch.ones_like(term, requires_grad=False)
+        return self._ones[term.dtype]
 
     def _none(self, parameter: nn.Parameter) -> Tensor:
         """A gradient of 0, the same each time: the optimiser only reads it."""

@@ -1,4 +1,4 @@
-"""Embeddings and pairs on the GPU beside their plain twins; off a GPU they run in Triton's interpreter."""
+"""Embeddings, pairs, masks and scaled rows on the GPU beside their plain twins; off a GPU Triton interprets them."""
 
 import pytest
 import torch
@@ -51,3 +51,45 @@ def test_pairs_equal_their_twin(width, biased):
     close(sides[0][1], sides[1][1])
     if biased:
         close(sides[0][2], sides[1][2])
+
+
+def test_mask_weights_equal_their_twin():
+    from outland.kernels.masks import mask_weights
+
+    source, target, incoming, outgoing = wired(50, 170)
+    random = torch.Generator().manual_seed(4)
+    said, node_slope = torch.randn(50, 3, generator=random).to(DEVICE), torch.randn(50, generator=random).to(DEVICE)
+    edge_slope = torch.randn(170, generator=random).to(DEVICE)
+    sides = []
+    for ours in (True, False):
+        given, node_bias, edge_bias = (
+            start.clone().requires_grad_() for start in (said, said.new_tensor([0.3]), said.new_tensor([-0.7]))
+        )
+        if ours:
+            wires = (torch.stack([source, target]), incoming, outgoing)
+            node, edge = mask_weights(given, node_bias, edge_bias, *wires)
+        else:
+            node = (given[:, 0] + node_bias).sigmoid()
+            edge = (given[source, 1] + given[target, 2] + edge_bias).sigmoid()
+        slopes = torch.autograd.grad((node, edge), (given, node_bias, edge_bias), (node_slope, edge_slope))
+        sides.append((node, edge, *slopes))
+    for found, expected in zip(*sides, strict=True):
+        close(found, expected)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (9, 5), (70, 600)])
+@pytest.mark.parametrize("of", ["both", "rows", "weights"])
+def test_scaled_rows_equal_their_twin(rows, width, of):
+    from outland.kernels.scale import scale_rows
+
+    random = torch.Generator().manual_seed(rows)
+    x, slope = (torch.randn(rows, width, generator=random).to(DEVICE) for _ in range(2))
+    weight = torch.rand(rows, generator=random).to(DEVICE)
+    sides = []
+    for ours in (True, False):
+        given, times = x.clone().requires_grad_(of != "weights"), weight.clone().requires_grad_(of != "rows")
+        out = scale_rows(given, times) if ours else given * times[:, None]
+        asked = [one for one in (given, times) if one.requires_grad]
+        sides.append((out, *torch.autograd.grad(out, asked, slope)))
+    for found, expected in zip(*sides, strict=True):
+        close(found, expected)
