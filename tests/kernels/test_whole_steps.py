@@ -37,6 +37,8 @@ def test_a_step_through_the_kernels_is_the_plain_step(any_splits, name, backbone
 
     monkeypatch.setattr(Gatherer, "__init__", on_a_gpu)
     monkeypatch.setattr(kernels, "fits", lambda tensor: tensor.dtype == torch.float32)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    monkeypatch.setattr("outland.kernels.linear.LEAST_WIDTH", 2)
     ours = one_step(name, any_splits, backbone)
     for found, expected in zip(ours, plain, strict=True):
         assert found.keys() == expected.keys()

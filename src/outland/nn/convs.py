@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import linear_before, norm
+from outland.nn.norm import linear_before, norm, normed
 from outland.nn.settings import BackboneSettings
 
 
@@ -38,15 +38,26 @@ class Conv(nn.Module):
         inputs: width of the states that come in.
         settings: the network's settings.
         depth: 1 for the first layer.
-        normed: whether batch norm follows at once.
+        before_norm: whether batch norm follows at once.
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
         super().__init__()
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
-        """One round of messages; `initial` are the states that entered the first layer."""
+    @property
+    def last(self) -> nn.Linear | None:
+        """The linear layer that it ends with, if it does."""
+        return None
+
+    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages up to the last linear layer; `initial` are the states that entered the first layer."""
         raise NotImplementedError
+
+    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages."""
+        found = self.inside(x, wiring, initial)
+        out: Tensor = found if self.last is None else self.last(found)
+        return out
 
 
 class GIN(Conv):
@@ -55,21 +66,24 @@ class GIN(Conv):
     .. math:: x'_i = \mathrm{MLP}\Big((1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})\Big)
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
-        super().__init__(inputs, settings, depth, normed)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
+        super().__init__(inputs, settings, depth, before_norm)
         width = settings.width
         self.eps = nn.Parameter(torch.zeros(1))
         self.expand = linear_before(settings.batch_norm, inputs, 2 * width)
         self.norm = norm(2 * width, settings.batch_norm)
-        self.contract = linear_before(normed, 2 * width, width)
+        self.contract = linear_before(before_norm, 2 * width, width)
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
-        """One round of messages."""
-        batch, edges = wiring.batch, wiring.edge_state
-        hidden: Tensor = self.expand(batch.hear(x, self.eps, wiring.edge_weight, edges))
-        hidden = self.norm(hidden, batch.node_mask, relu=True)
-        out: Tensor = self.contract(hidden)
-        return out
+    @property
+    def last(self) -> nn.Linear:
+        """The second layer of the MLP."""
+        return self.contract
+
+    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+        """One round of messages, and the first layer of the MLP."""
+        batch = wiring.batch
+        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state)
+        return normed(self.expand, self.norm, heard, batch.node_mask, relu=True)
 
 
 def propagate(x: Tensor, wiring: Wiring) -> Tensor:
@@ -91,14 +105,18 @@ def propagate(x: Tensor, wiring: Wiring) -> Tensor:
 class GCN(Conv):
     """Graph convolution (Kipf and Welling, ICLR 2017): normalised propagation of a linear map."""
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
-        super().__init__(inputs, settings, depth, normed)
-        self.linear = linear_before(normed, inputs, settings.width)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
+        super().__init__(inputs, settings, depth, before_norm)
+        self.linear = linear_before(before_norm, inputs, settings.width)
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    @property
+    def last(self) -> nn.Linear:
+        """The map that follows the messages."""
+        return self.linear
+
+    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
-        out: Tensor = self.linear(propagate(x, wiring))
-        return out
+        return propagate(x, wiring)
 
 
 class GCNII(Conv):
@@ -108,12 +126,12 @@ class GCNII(Conv):
               \quad \beta_l = \log(\theta / l + 1)
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
-        super().__init__(inputs, settings, depth, normed)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
+        super().__init__(inputs, settings, depth, before_norm)
         self.alpha, self.beta = settings.alpha, math.log(settings.theta / depth + 1)
         self.linear = nn.Linear(settings.width, settings.width, bias=False)
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         mixed = (1 - self.alpha) * propagate(x, wiring) + self.alpha * initial
         out: Tensor = (1 - self.beta) * mixed + self.beta * self.linear(mixed)
@@ -129,13 +147,13 @@ class GAT(Conv):
     Every node attends to itself with weight 1, so an edge of weight 0 is exactly an absent edge.
     """
 
-    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, normed: bool = False) -> None:
-        super().__init__(inputs, settings, depth, normed)
+    def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
+        super().__init__(inputs, settings, depth, before_norm)
         if settings.width % settings.heads:
             raise OutlandError(
                 f"backbone.width ({settings.width}) must be a multiple of backbone.heads ({settings.heads})"
             )
-        self.heads, self.normed = settings.heads, normed
+        self.heads, self.before_norm = settings.heads, before_norm
         self.linear = nn.Linear(inputs, settings.width, bias=False)
         self.source = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
         self.target = nn.Parameter(torch.empty(self.heads, settings.width // self.heads))
@@ -143,7 +161,7 @@ class GAT(Conv):
         for attention in (self.source, self.target):
             nn.init.xavier_uniform_(attention)
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch = wiring.batch
         own = self.linear(x).unflatten(1, (self.heads, -1))
@@ -162,7 +180,7 @@ class GAT(Conv):
         self_strength = (self_score - top).exp()
         total = self_strength + batch.collect(strength)
         mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]
-        constant = self.bias.detach() if self.normed and self.training else self.bias  # as in `LinearBeforeNorm`
+        constant = self.bias.detach() if self.before_norm and self.training else self.bias  # as in `LinearBeforeNorm`
         out: Tensor = (mixed / total[..., None]).flatten(1) + constant
         return out
 

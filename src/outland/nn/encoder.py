@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from outland import kernels
 from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
-from outland.nn.convs import CONVS, Wiring
+from outland.nn.convs import CONVS, Conv, Wiring
 from outland.nn.dropout import Dropout
 from outland.nn.features import FeatureEncoder
-from outland.nn.norm import linear_before, norm
+from outland.nn.norm import linear_before, norm, normed
 from outland.nn.settings import BackboneSettings
 
 
@@ -81,10 +81,12 @@ class Encoder(nn.Module):
         initial, kept = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
         for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
+            assert isinstance(conv, Conv)
             last = place == len(self.convs) - 1
             edge_state = edge_states[place] if edge_states else None
-            h = conv(x, Wiring(batch, edge_weight, edge_state), initial)
-            h = normalise(h, batch.node_mask, relu=not last, dropout=self.dropout)
+            h = conv.inside(x, Wiring(batch, edge_weight, edge_state), initial)
+            then = (batch.node_mask, not last, self.dropout)
+            h = normalise(h, *then) if conv.last is None else normed(conv.last, normalise, h, *then)
             if self.settings.residual and h.shape == x.shape:
                 h = h + x
             if self.virtual is not None and memory is not None and not last:
@@ -127,9 +129,9 @@ class VirtualNode(nn.Module):
         super().__init__()
         width = settings.width
         self.initial = nn.Parameter(torch.zeros(width))
-        normed = settings.batch_norm
-        self.expand, self.expand_norm = linear_before(normed, width, 2 * width), norm(2 * width, normed)
-        self.contract, self.contract_norm = linear_before(normed, 2 * width, width), norm(width, normed)
+        wanted = settings.batch_norm
+        self.expand, self.expand_norm = linear_before(wanted, width, 2 * width), norm(2 * width, wanted)
+        self.contract, self.contract_norm = linear_before(wanted, 2 * width, width), norm(width, wanted)
 
     def start(self, batch: GraphBatch) -> Tensor:
         """The first memory of each graph `[B, width]`."""
@@ -139,6 +141,5 @@ class VirtualNode(nn.Module):
         """The next memory of each graph, from its nodes and the last one."""
         weighted = x if node_weight is None else x * node_weight[:, None]
         pooled = batch.sum_nodes(weighted) + memory
-        hidden = self.expand_norm(self.expand(pooled), batch.graph_mask, relu=True)
-        out: Tensor = self.contract_norm(self.contract(hidden), batch.graph_mask, relu=True)
-        return out
+        hidden = normed(self.expand, self.expand_norm, pooled, batch.graph_mask, relu=True)
+        return normed(self.contract, self.contract_norm, hidden, batch.graph_mask, relu=True)

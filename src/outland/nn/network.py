@@ -6,7 +6,7 @@ from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask
-from outland.nn.norm import linear_before, norm
+from outland.nn.norm import linear_before, norm, normed
 from outland.nn.settings import BackboneSettings
 
 
@@ -28,7 +28,7 @@ class Head(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Logits of each graph."""
         if self.expand is not None:
-            h = self.norm(self.expand(h), batch.graph_mask, relu=True, dropout=self.dropout)
+            h = normed(self.expand, self.norm, h, batch.graph_mask, relu=True, dropout=self.dropout)
         logits: Tensor = self.linear(h)
         return logits
 

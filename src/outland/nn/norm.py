@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from outland import kernels
 from outland.nn.dropout import Dropout
+
+if TYPE_CHECKING:
+    from outland.kernels.norm import Normed
 
 
 class NoNorm(nn.Module):
@@ -43,9 +48,41 @@ class LinearBeforeNorm(nn.Linear):
         return nn.functional.linear(x, self.weight, self.bias.detach() if self.training else self.bias)
 
 
-def linear_before(normed: bool, inputs: int, outputs: int) -> nn.Linear:
+def normed(
+    linear: nn.Linear,
+    norm: nn.Module,
+    x: Tensor,
+    mask: Tensor | None = None,
+    relu: bool = False,
+    dropout: Dropout | None = None,
+) -> Tensor:
+    """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where a GPU gains by it."""
+    if type(norm) is BatchNorm and isinstance(linear, LinearBeforeNorm) and norm.momentum is not None and _small(x):
+        from outland.kernels.linear import linear_moments, linear_normed  # needs Triton
+
+        if norm.training:
+            mapped, moments = linear_moments(x, linear.weight, linear.bias, mask)
+            return norm.fused(mapped, mask, relu, dropout, moments)
+        moved = torch.is_grad_enabled() and any(one.requires_grad for one in (x, linear.weight, norm.weight))
+        if not moved and not (dropout is not None and dropout.training):
+            return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
+    out: Tensor = norm(linear(x), mask, relu, dropout)
+    return out
+
+
+def _small(x: Tensor) -> bool:
+    """Whether the kernels for small linear layers take these rows."""
+    if x.dtype != torch.float32 or not kernels.fits(x) or torch.is_autocast_enabled(x.device.type):
+        return False
+    from outland.kernels.linear import LEAST_WIDTH, MOST_ROWS  # needs Triton
+
+    rough = torch.get_float32_matmul_precision() != "highest"  # TF32 is allowed
+    return rough and 0 < len(x) <= MOST_ROWS and x.shape[1] >= LEAST_WIDTH
+
+
+def linear_before(wanted: bool, inputs: int, outputs: int) -> nn.Linear:
     """A linear layer that goes into batch norm, or into none."""
-    return LinearBeforeNorm(inputs, outputs) if normed else nn.Linear(inputs, outputs)
+    return LinearBeforeNorm(inputs, outputs) if wanted else nn.Linear(inputs, outputs)
 
 
 @contextmanager
@@ -77,7 +114,7 @@ class BatchNorm(nn.BatchNorm1d):
         """Normalise `x [N, d]`; `mask [N]` says which rows are real. A ReLU and dropout may follow at once."""
         still = not (self.training or (torch.is_grad_enabled() and self.weight.requires_grad))
         if self.momentum is not None and kernels.fits(x) and len(x) and (self.training or still):
-            return self._fused(x, mask, relu, dropout)
+            return self.fused(x, mask, relu, dropout)
         return _then(self._normalise(x, mask), relu, dropout)
 
     def _normalise(self, x: Tensor, mask: Tensor | None) -> Tensor:
@@ -96,30 +133,31 @@ class BatchNorm(nn.BatchNorm1d):
         scaled = centred * torch.rsqrt(variance + self.eps)
         return scaled * self.weight + self.bias
 
-    def _fused(self, x: Tensor, mask: Tensor | None, relu: bool, dropout: Dropout | None) -> Tensor:
-        from outland.kernels.norm import Normed, norm_relu_drop  # needs Triton
+    def fused(
+        self, x: Tensor, mask: Tensor | None, relu: bool, dropout: Dropout | None, moments: Tensor | None = None
+    ) -> Tensor:
+        """All of it by the GPU's kernels; `moments` are at hand where `linear_moments` made them."""
+        from outland.kernels.norm import norm_relu_drop  # needs Triton
+
+        drop = 0.0 if dropout is None or not dropout.training else dropout.p
+        inside = self.training and 0 < drop < 1
+        plan = self.plan(relu)
+        if inside and dropout is not None:
+            seed, salt = dropout.seed(x.device)
+            plan = replace(plan, drop=drop, seed=seed, salt=salt)
+        out = norm_relu_drop(x, mask, plan, moments)
+        return out if inside or dropout is None else dropout(out)
+
+    def plan(self, relu: bool) -> "Normed":
+        """What the GPU's kernels have to know."""
+        from outland.kernels.norm import Normed  # needs Triton
 
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        drop = 0.0 if dropout is None or not dropout.training else dropout.p
-        inside = self.training and 0 < drop < 1
-        plan = Normed(
-            self.weight,
-            self.bias,
-            self.running_mean,
-            self.running_var,
-            self.num_batches_tracked,
-            self.momentum,
-            self.eps,
-            self.training,
-            relu,
-            drop if inside else 0.0,
-            *(dropout.seed(x.device) if inside and dropout is not None else (None, 0)),
-        )
-        out = norm_relu_drop(x, mask, plan)
-        return out if inside or dropout is None else dropout(out)
+        averages = (self.running_mean, self.running_var, self.num_batches_tracked)
+        return Normed(self.weight, self.bias, *averages, self.momentum, self.eps, self.training, relu)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
