@@ -25,17 +25,17 @@ TASK = Task("multiclass", 3, "accuracy")  # Motif's
 PARTS = ("id_val", "id_test", "val", "test")
 
 
-def cell(words: str, seeds: int, device: str, folder: str, more: list[str]) -> dict:
+def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) -> dict:
     """The runs of one cell."""
     shift, method, *settings = words.split()
     specs = [
         RunSpec.from_words("motif", method, [*FRAME, *settings, *more], shift=shift, seed=seed)
-        for seed in range(1, seeds + 1)
+        for seed in seeds
     ]
     started = time.perf_counter()
     fleet = run_fleet(specs, folder, device=device)
     for place, problem in fleet.failures.items():
-        console().print(f"{words}, seed {place + 1}: {problem}")
+        console().print(f"{words}, seed {specs[place].seed}: {problem}")
     rows = []
     for place, record in sorted(fleet.records.items()):
         row = {
@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("cells", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--set", nargs="*", default=[], dest="more", help="settings of every cell")
     parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds after which no cell is begun")
@@ -104,7 +105,8 @@ def main() -> None:
         if words in done or time.perf_counter() - started > arguments.stop_after:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found["cells"].append(cell(words, arguments.seeds, arguments.device, folder, arguments.more))
+            seeds = range(arguments.first, arguments.first + arguments.seeds)
+            found["cells"].append(cell(words, seeds, arguments.device, folder, arguments.more))
         last = found["cells"][-1]
         for name in ("summary", "summary_unaveraged"):
             tested = {rule: row["test"] for rule, row in last.get(name, {}).items()}

@@ -8,6 +8,7 @@ in the same order every time.
 
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -186,18 +187,30 @@ class _WeightedSum(torch.autograd.Function):
 
 def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Tensor, width: int) -> Tensor:
     """A sparse matrix with `width` columns times a dense one."""
-    if values is None:
-        values = dense.new_ones(len(columns))
-    shape = (len(pointers) - 1, width)
-    total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ dense
-    return total
+    shape, wide = (len(pointers) - 1, width), _widened(dense)
+    values = wide.new_ones(len(columns)) if values is None else values.to(wide.dtype)
+    with _as_given(dense):
+        total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ wide
+    return total.to(dense.dtype)
 
 
 def _sampled(wires: Wires, here: Tensor, there: Tensor) -> Tensor:
     """For each edge the product of its two ends' rows, group by group `[E]`."""
-    values = here.new_zeros(len(wires.nodes))
+    wide, other = _widened(here), _widened(there)
     pattern = torch.sparse_csr_tensor(
-        wires.pointers, wires.nodes, values, (len(here), len(there)), check_invariants=False
+        wires.pointers, wires.nodes, wide.new_zeros(len(wires.nodes)), (len(here), len(there)), check_invariants=False
     )
-    found: Tensor = torch.sparse.sampled_addmm(pattern, here, there.T, beta=0.0).values()
-    return found
+    with _as_given(here):
+        found: Tensor = torch.sparse.sampled_addmm(pattern, wide, other.to(wide.dtype).T, beta=0.0).values()
+    return found.to(here.dtype)
+
+
+def _widened(values: Tensor) -> Tensor:
+    """In single precision if they are in half: sparse products know nothing else."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
+def _as_given(values: Tensor) -> AbstractContextManager[object]:
+    """Here nothing is rounded to half precision, as autocast would do."""
+    kind = values.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

@@ -124,14 +124,15 @@ class BatchNorm(nn.BatchNorm1d):
             return normalised
         if x.shape[0] == 0:
             return x
-        real = x.new_ones(x.shape[0], 1) if mask is None else mask[:, None].to(x.dtype)
+        wide = x.to(self.weight.dtype)  # statistics are not for half precision
+        real = wide.new_ones(len(x), 1) if mask is None else mask[:, None].to(wide.dtype)
         count = real.sum().clamp(min=1)
-        mean = (x * real).sum(0) / count
-        centred = (x - mean) * real
+        mean = (wide * real).sum(0) / count
+        centred = (wide - mean) * real
         variance = centred.square().sum(0) / count
         self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
         scaled = centred * torch.rsqrt(variance + self.eps)
-        return scaled * self.weight + self.bias
+        return (scaled * self.weight + self.bias).to(x.dtype)
 
     def fused(
         self, x: Tensor, mask: Tensor | None, relu: bool, dropout: Dropout | None, moments: Tensor | None = None

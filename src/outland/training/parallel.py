@@ -100,13 +100,14 @@ class SyncedBatchNorm(BatchNorm):
         """As `BatchNorm`."""
         if not self.training:
             return super().forward(x, mask, relu, dropout)
-        real = x.new_ones(x.shape[0], 1) if mask is None else mask[:, None].to(x.dtype)
+        wide = x.to(self.weight.dtype)
+        real = wide.new_ones(len(x), 1) if mask is None else mask[:, None].to(wide.dtype)
         count = total(real.sum()).clamp(min=1)
-        mean = total((x * real).sum(0)) / count
-        centred = (x - mean) * real
+        mean = total((wide * real).sum(0)) / count
+        centred = (wide - mean) * real
         variance = total(centred.square().sum(0)) / count
         self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
-        found = centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias
+        found = (centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias).to(x.dtype)
         found = found.relu() if relu else found
         return found if dropout is None else dropout(found)
 

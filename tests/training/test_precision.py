@@ -1,0 +1,55 @@
+"""Half precision inside layers: everything trains, first losses are those of single precision to a few bits."""
+
+import pytest
+import torch
+
+from outland.methods import METHODS, Progress, build_method, method_settings
+from outland.nn import CONVS, BackboneSettings
+from outland.training import Trainer, TrainSettings
+
+EVERY = [*((name, "gin") for name in METHODS), *(("aia", kind) for kind in CONVS if kind != "gin")]
+
+
+def trained(name, kind, splits, precision, steps):
+    """The first loss terms, and the model after some steps."""
+    torch.manual_seed(0)
+    backbone = BackboneSettings(kind=kind, width=16, layers=3, dropout=0.0, heads=2)
+    method = build_method(name, splits.schema, backbone, method_settings(name, {}))
+    frame = TrainSettings(batch_size=16, precision=precision)
+    trainer = Trainer(method, splits, frame, seed=1)
+    method.prepare(splits.graphs, splits["train"], 1)
+    method.reseed(1, torch.device("cpu"))
+    terms = [
+        trainer.stepper.step(batch, Progress(0, 2, place))
+        for place, batch in zip(range(steps), trainer.batches.epoch(0), strict=False)
+    ]
+    return terms[0], method
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_half_precision_trains_and_starts_where_single_does(name, kind, motif):
+    splits = motif.limit(60, 0)
+    half, method = trained(name, kind, splits, "bf16", 3)
+    single, _ = trained(name, kind, splits, "float32", 1)
+    assert half.keys() == single.keys()
+    for term, value in half.items():
+        assert value.item() == pytest.approx(single[term].item(), rel=0.1, abs=0.05), term
+    assert any(half[term].item() != single[term].item() for term in half)
+    for parameter in method.parameters():
+        assert parameter.dtype == torch.float32
+        assert parameter.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["erm", "aia"])
+def test_scores_are_in_half_precision_too(name, motif):
+    splits = motif.limit(60, 0)
+    _, method = trained(name, "gin", splits, "bf16", 3)
+    found = {}
+    for precision in ("bf16", "float32"):
+        trainer = Trainer(method, splits, TrainSettings(precision=precision))
+        evaluation = trainer._ready()[1]
+        evaluation.run()
+        found[precision] = evaluation.logits
+    assert found["bf16"].dtype == torch.float32
+    apart = (found["bf16"] - found["float32"]).abs().max().item()
+    assert 0 < apart < 0.05 * found["float32"].abs().max().item()
