@@ -28,10 +28,7 @@ PARTS = ("id_val", "id_test", "val", "test")
 def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) -> dict:
     """The runs of one cell."""
     shift, method, *settings = words.split()
-    specs = [
-        RunSpec.from_words("motif", method, [*FRAME, *settings, *more], shift=shift, seed=seed)
-        for seed in seeds
-    ]
+    specs = [RunSpec.from_words("motif", method, [*FRAME, *settings, *more], shift=shift, seed=seed) for seed in seeds]
     started = time.perf_counter()
     fleet = run_fleet(specs, folder, device=device)
     for place, problem in fleet.failures.items():
