@@ -24,6 +24,7 @@ from outland.graphs import Batches, Splits
 from outland.methods import METHODS, Progress, build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
+from outland.training.precision import computing
 from outland.training.record import describe_environment
 from outland.training.runs import find_device
 from outland.training.steps import Steps
@@ -46,6 +47,9 @@ class Ours:
         self.steps: Steps = self.trainer._ready()[0]
         self.epochs = 0
         self._walk = iter(())
+        if device.type == "cuda":  # every shape of batch is met, and recorded, before a clock starts
+            for _ in range(2 * len(self.trainer.batches)):
+                self.step()
 
     def step(self) -> None:
         """One step; after an epoch the next begins."""
@@ -174,6 +178,7 @@ def epoch(device: torch.device, rounds: int) -> dict:
     def our_epoch() -> None:
         for _ in range(len(ours.trainer.batches)):
             ours.step()
+        wait(device)  # steps and evaluation share their memory, and are in one queue while training
         evaluation.run()
         evaluation.scores()
 
@@ -244,9 +249,6 @@ def fleet(device: torch.device, rounds: int) -> list[dict]:
         splits = family(name, 1024 if name == "cmnist" and on_gpu else 8192 if on_gpu else 64)
         for count in (1,) if name == "cmnist" else (1, 10) if on_gpu else (1, 2):
             runs = [Ours(method, splits, device, width, batch_size) for _ in range(count)]
-            for run in runs:  # every shape is met before the clock starts
-                for _ in range(2 * len(run.trainer.batches) if on_gpu else 1):
-                    run.step()
             each = 20 if on_gpu else 1
             together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, rounds, each)["all"]
             rows.append(
@@ -265,7 +267,10 @@ def fleet(device: torch.device, rounds: int) -> list[dict]:
 
 
 def floor(device: torch.device, rounds: int) -> dict:
-    """The share of a step that its arithmetic would take at the speed this device multiplies matrices."""
+    """The share of a step that its arithmetic would take at the speed this device multiplies matrices.
+
+    That is the speed of products of a step's own size on a CPU, and of a large one on a GPU, where small ones idle.
+    """
     ours = Ours("aia", family("motif", 64), device, 300)
     batch = next(iter(ours.trainer.batches))
     batch = batch.replace(
@@ -273,9 +278,11 @@ def floor(device: torch.device, rounds: int) -> dict:
     )  # the counter takes sparse products for dense ones
     with FlopCounterMode(display=False) as counter:
         ours.trainer.stepper.step(batch, Progress())
-    a, b = (torch.randn(shape, device=device) for shape in ((608, 300), (300, 600)))
-    times = race({"product": lambda: a @ b, "step": ours.step}, device, rounds, 5)
-    rate = 2 * 608 * 300 * 600 / times["product"] * 1e3
+    rows, inner, columns = (8192, 8192, 8192) if device.type == "cuda" else (608, 300, 600)
+    a, b = (torch.randn(shape, device=device) for shape in ((rows, inner), (inner, columns)))
+    with computing("tf32", device):
+        times = race({"product": lambda: a @ b, "step": ours.step}, device, rounds, 5)
+    rate = 2 * rows * inner * columns / times["product"] * 1e3
     operations = counter.get_total_flops()
     row = {
         "gflop_a_step": operations / 1e9,
