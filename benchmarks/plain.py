@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/plain.py [--out results/aia-plain.json] [--seeds 12]
 
-Both have dropout, and draws of their own: what is compared are distributions. That they compute the same without it is a
+Both have dropout and draws of their own: what is compared are distributions. That they compute the same without it is a
 test's business. One thread; last epoch's accuracy of three parts.
 """
 
