@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.graphs import PackedGraphs
+from outland.graphs import GraphBatch, PackedGraphs
 from outland.nn import CONVS, BackboneSettings, Encoder, GraphNet
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
 
@@ -227,3 +227,19 @@ def test_virtual_node_has_the_published_number_of_parameters():
 def test_impossible_settings_are_refused(settings, words):
     with pytest.raises(OutlandError, match=words):
         Encoder(BackboneSettings(**settings), REAL.node)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_relu_is_left_out_only_where_nothing_is_below_0(options, training, monkeypatch):
+    net = network("gin", REAL, **OPTIONS[options]).train(training)
+    batch, asked = doubled(whole(PackedGraphs.from_data_list(odd_graphs()))), []
+    found, plain = net(batch), GraphBatch.hear
+
+    def always(self, values, eps, weight=None, edge_state=None, cut=False):
+        asked.append(cut)
+        return plain(self, values, eps, weight, edge_state)
+
+    monkeypatch.setattr(GraphBatch, "hear", always)
+    assert torch.equal(net(batch), found)
+    assert any(asked) is not ("residual" in OPTIONS[options] or "virtual_node" in OPTIONS[options])

@@ -18,13 +18,13 @@ def test_the_right_share_is_dropped_and_the_rest_scaled(p):
     (slope,) = torch.autograd.grad(y.sum(), x)
     assert torch.equal(slope != 0, kept)
     assert torch.allclose(slope[kept], torch.tensor(1 / (1 - p)))
-    # no row, column or diagonal is favoured: the four entries of a word are as independent as any
-    for place in range(4):
-        share = kept.flatten()[place::4].float().mean().item()
-        assert abs(share - (1 - p)) < 8 * math.sqrt(p * (1 - p) / x.numel())
-    pairs = kept.flatten()[: 4 * (x.numel() // 4)].view(-1, 4).float()
+    # no row, column or diagonal is favoured: the eight entries of a word are as independent as any
+    for place in range(8):
+        share = kept.flatten()[place::8].float().mean().item()
+        assert abs(share - (1 - p)) < 4 * math.sqrt(8 * p * (1 - p) / x.numel())
+    pairs = kept.flatten()[: 8 * (x.numel() // 8)].view(-1, 8).float()
     together = torch.corrcoef(pairs.T)
-    assert (together - torch.eye(4)).abs().max() < 0.02
+    assert (together - torch.eye(8)).abs().max() < 0.02
 
 
 def test_the_stream_decides_and_nothing_happens_at_inference():
@@ -56,3 +56,17 @@ def test_no_two_layers_of_a_phase_get_the_same_seed(monkeypatch):
     assert first[1] != second[1]
     seeds.renew()
     assert seeds.take()[0].item() != first[0].item()
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_relu_before_it_is_the_same_as_one_within(p, training):
+    x = torch.randn(40, 30, generator=torch.Generator().manual_seed(5))
+    slope, sides = torch.randn(40, 30, generator=torch.Generator().manual_seed(6)), []
+    for within in (True, False):
+        layer, given = Dropout(p).train(training), x.clone().requires_grad_()
+        layer.random = torch.Generator().manual_seed(7)
+        out = layer(given, relu=True) if within else layer(given.relu())
+        sides.append((out, *torch.autograd.grad(out, given, slope)))
+    for found, expected in zip(*sides, strict=True):
+        assert torch.equal(found, expected)

@@ -18,11 +18,15 @@ from outland.nn.settings import BackboneSettings
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a layer sees of the graph: the batch, the weight of each edge, and its features as vectors."""
+    """What a layer sees of the graph: the batch, the weight of each edge, and its features as vectors.
+
+    `cut` says that no state is below 0, so that a ReLU would change none.
+    """
 
     batch: GraphBatch
     edge_weight: Tensor | None
     edge_state: Tensor | None
+    cut: bool = False
 
     def weighted(self, messages: Tensor) -> Tensor:
         """Multiply messages `[E, ...]` by the edge weights."""
@@ -82,7 +86,7 @@ class GIN(Conv):
     def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages, and the first layer of the MLP."""
         batch = wiring.batch
-        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state)
+        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state, wiring.cut)
         return normed(self.expand, self.norm, heard, batch.node_mask, relu=True)
 
 

@@ -80,11 +80,12 @@ class Encoder(nn.Module):
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
         initial, kept = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
+        added = self.settings.residual or memory is not None  # something may come after the ReLU
         for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
             assert isinstance(conv, Conv)
             last = place == len(self.convs) - 1
             edge_state = edge_states[place] if edge_states else None
-            h = conv.inside(x, Wiring(batch, edge_weight, edge_state), initial)
+            h = conv.inside(x, Wiring(batch, edge_weight, edge_state, cut=place > 0 and not added), initial)
             then = (batch.node_mask, not last, self.dropout)
             h = normalise(h, *then) if conv.last is None else normed(conv.last, normalise, h, *then)
             if self.settings.residual and h.shape == x.shape:

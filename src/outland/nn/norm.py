@@ -26,8 +26,10 @@ class NoNorm(nn.Module):
 
 
 def _then(x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
-    x = x.relu() if relu else x
-    return x if dropout is None else dropout(x)
+    if dropout is None:
+        return x.relu() if relu else x
+    out: Tensor = dropout(x, relu)
+    return out
 
 
 def norm(width: int, wanted: bool) -> nn.Module:
