@@ -74,4 +74,5 @@ class Dropout(nn.Module):
         words = torch.empty(-(-x.numel() * bits // 64), dtype=torch.long)
         words.random_(-(2**63), None, generator=self.random)
         draws = words.view(kind)[: x.numel()].view(x.shape)
-        return draws >= min(round(self.p * 2**bits), 2**bits - 1) - 2 ** (bits - 1)
+        least = int(min(round(self.p * 2**bits), 2**bits - 1) - 2 ** (bits - 1))
+        return draws >= least
