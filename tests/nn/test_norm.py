@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from outland.nn import BatchNorm
-from outland.nn.norm import LinearBeforeNorm
+from outland.nn.norm import LinearBeforeNorm, normed
 
 
 def test_masked_rows_do_not_count():
@@ -51,3 +51,19 @@ def test_without_a_momentum_every_batch_counts_alike_a_single_row_too():
     assert layer.running_mean.tolist() == [5.0, 2.5]
     assert layer.running_var.tolist() == [1.0, 4.0]  # of one row it is 0
     assert int(layer.num_batches_tracked) == 2
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_still_norm_and_the_layer_before_it_are_one_map(relu, monkeypatch):
+    torch.manual_seed(2)
+    layer, after, x = LinearBeforeNorm(5, 4).double().eval(), BatchNorm(4).double().eval(), torch.randn(9, 5).double()
+    with torch.no_grad():
+        for value in (*after.parameters(), after.running_mean):
+            value.normal_()
+        after.running_var.uniform_(0.1, 3)
+    expected = after(layer(x), relu=relu)
+    assert expected.requires_grad
+    with torch.no_grad():
+        monkeypatch.setattr(BatchNorm, "forward", None)  # nobody asks it
+        found = normed(layer, after, x, relu=relu)
+    assert torch.allclose(found, expected, atol=1e-12)

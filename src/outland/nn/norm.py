@@ -58,18 +58,31 @@ def normed(
     relu: bool = False,
     dropout: Dropout | None = None,
 ) -> Tensor:
-    """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where a GPU gains by it."""
-    if type(norm) is BatchNorm and isinstance(linear, LinearBeforeNorm) and norm.momentum is not None and _small(x):
+    """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where something is gained."""
+    if not isinstance(norm, BatchNorm) or not isinstance(linear, LinearBeforeNorm):
+        out: Tensor = norm(linear(x), mask, relu, dropout)
+        return out
+    moved = torch.is_grad_enabled() and any(one.requires_grad for one in (x, linear.weight, norm.weight))
+    still = not norm.training and not moved and (dropout is None or not dropout.training)
+    if norm.momentum is not None and _small(x):
         from outland.kernels.linear import linear_moments, linear_normed  # needs Triton
 
-        if norm.training:
+        if still:
+            return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
+        if norm.training and type(norm) is BatchNorm:
             mapped, moments = linear_moments(x, linear.weight, linear.bias, mask)
             return norm.fused(mapped, mask, relu, dropout, moments)
-        moved = torch.is_grad_enabled() and any(one.requires_grad for one in (x, linear.weight, norm.weight))
-        if not moved and not (dropout is not None and dropout.training):
-            return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
-    out: Tensor = norm(linear(x), mask, relu, dropout)
-    return out
+    return _folded(linear, norm, x, relu) if still else norm.forward(linear(x), mask, relu, dropout)
+
+
+def _folded(linear: nn.Linear, norm: "BatchNorm", x: Tensor, relu: bool) -> Tensor:
+    """Where statistics stand still, batch norm is a linear map, and two of them are one."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    bias = torch.addcmul(norm.bias, linear.bias - norm.running_mean, scale)
+    out = nn.functional.linear(x, linear.weight * scale[:, None], bias)
+    return out.relu_() if relu else out
 
 
 def _small(x: Tensor) -> bool:
