@@ -58,7 +58,7 @@ def normed(
     relu: bool = False,
     dropout: Dropout | None = None,
 ) -> Tensor:
-    """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where something is gained."""
+    """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where that pays."""
     if not isinstance(norm, BatchNorm) or not isinstance(linear, LinearBeforeNorm):
         out: Tensor = norm(linear(x), mask, relu, dropout)
         return out
