@@ -1,9 +1,9 @@
 """Ten seeds of each method side by side on one device, scored under every selection rule; writes JSON.
 
-    .venv/bin/python benchmarks/seeds.py --out results/motif.json [--seeds 10] CELL ...
+    .venv/bin/python benchmarks/seeds.py --out results/motif.json [--seeds 10] [--first 1] CELL ...
 
 A cell is a shift, a method and settings, as `base aia:released train.batch_size=512`, in one word with spaces. What the
-file already holds is not run again.
+file already holds from the same first seed is not run again.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) ->
         rows.append(row)
     found = {
         "cell": words,
+        "first": seeds[0],
         "seconds": round(time.perf_counter() - started, 1),
         "failures": {str(specs[place].seed): str(problem) for place, problem in fleet.failures.items()},
         "summary": summary(rows),
@@ -97,9 +98,9 @@ def main() -> None:
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"cells": []}
     found["environment"] = describe_environment(find_device(arguments.device))
     found["frame"] = [*FRAME, *arguments.more]
-    done = {one["cell"] for one in found["cells"]}
+    done = {(one["cell"], one["first"]) for one in found["cells"]}
     for words in arguments.cells:
-        if words in done or time.perf_counter() - started > arguments.stop_after:
+        if (words, arguments.first) in done or time.perf_counter() - started > arguments.stop_after:
             continue
         with tempfile.TemporaryDirectory() as folder:
             seeds = range(arguments.first, arguments.first + arguments.seeds)

@@ -1,11 +1,16 @@
 """The GPU's small linear layers beside their plain twins; off a GPU they run in Triton's interpreter."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 
 from outland import kernels
+from outland.nn import Dropout
+from outland.nn.dropout import Seeds
 from outland.nn.norm import BatchNorm, LinearBeforeNorm, normed
+from outland.training.parallel import SyncedBatchNorm
 from tests.kernels.cases import DEVICE, close, triton_is_here
 
 pytestmark = triton_is_here
@@ -14,9 +19,15 @@ WITHIN = 4e-3 if DEVICE.type == "cuda" else 5e-5  # TF32 has ten bits
 
 @pytest.fixture
 def small(monkeypatch):
-    """As on a GPU where TF32 is allowed."""
+    """As on a GPU where TF32 is allowed; tells how often a product was launched."""
+    from outland.kernels import linear
+
+    launched, launch = [], linear._launch
     monkeypatch.setattr(kernels, "fits", lambda tensor: tensor.dtype == torch.float32)
+    monkeypatch.setattr(kernels, "rounds_products", lambda device: True)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    monkeypatch.setattr(linear, "_launch", lambda *given: launched.append(given[5] is not None) or launch(*given))
+    return launched
 
 
 def parts(rows, inputs, outputs, masked):
@@ -36,17 +47,20 @@ def parts(rows, inputs, outputs, masked):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(1, 16, 20), (70, 40, 100), (130, 100, 36), (64, 64, 400)])
-def test_a_linear_layer_and_its_norm_equal_their_twin(rows, inputs, outputs, masked, small, monkeypatch):
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(1, 16, 20), (65, 40, 100), (130, 100, 36), (64, 64, 400)])
+def test_a_linear_layer_and_its_norm_equal_their_twin(rows, inputs, outputs, frozen, masked, small, monkeypatch):
     sides = []
     for ours in (True, False):
         linear, norm, x, slope, mask = parts(rows, inputs, outputs, masked)
+        linear.weight.requires_grad_(not frozen)
         monkeypatch.setattr("outland.nn.norm._small", lambda x, ours=ours: ours)
         given = x.requires_grad_()
         out = normed(linear, norm, given, mask)  # a ReLU would make steps of what TF32 rounds
-        slopes = torch.autograd.grad(out, (given, linear.weight, norm.weight, norm.bias), slope)
+        asked = [given, norm.weight, norm.bias, *([] if frozen else [linear.weight])]
         real = slice(None) if mask is None else mask
-        sides.append((out[real], *slopes, norm.running_mean, norm.running_var))
+        sides.append((out[real], *torch.autograd.grad(out, asked, slope), norm.running_mean, norm.running_var))
+    assert small == [True]
     for found, expected in zip(*sides, strict=True):
         close(found, expected, WITHIN)
 
@@ -57,14 +71,62 @@ def test_a_linear_layer_and_its_norm_equal_their_twin(rows, inputs, outputs, mas
 def test_where_statistics_stand_still_all_is_one(masked, relu, small, monkeypatch):
     linear, norm, x, _, mask = parts(150, 40, 70, masked)
     linear.eval(), norm.eval()
-    called = []
-    monkeypatch.setattr(BatchNorm, "forward", lambda self, *given: called.append(given))
+    norm.running_var[3] = 0  # nothing but ε is left there
+    norm.running_mean[3] = linear(x).mean(0)[3]
+    monkeypatch.setattr(BatchNorm, "forward", None)  # nobody asks it
     found = normed(linear, norm, x, mask, relu)
-    assert not called
-    monkeypatch.undo()
+    assert small == [False]
     expected = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
     expected = expected.relu() if relu else expected
     close(found, expected if mask is None else expected * mask[:, None], WITHIN)
+
+
+def test_dropout_acts_whatever_way_is_taken(small):
+    linear, norm, x, _, _ = parts(200, 40, 70, False)
+    dropout = Dropout(0.25)
+    dropout.seeds = Seeds(torch.Generator().manual_seed(1))
+    dropout.seeds._drawn = torch.tensor([77])
+    for training, launched in ((True, [True]), (False, [True])):  # a still norm leaves it to others
+        linear.train(training), norm.train(training)
+        share = (normed(linear, norm, x, None, False, dropout) == 0).float().mean().item()
+        assert share == pytest.approx(0.25, abs=4 * (0.25 * 0.75 / (200 * 70)) ** 0.5)
+        assert small == launched
+
+
+@pytest.mark.parametrize("moving", ["x", "linear.weight", "linear.bias", "norm.weight", "norm.bias"])
+def test_whoever_moves_has_a_slope_past_a_still_norm(moving, small):
+    linear, norm, x, slope, _ = parts(20, 16, 8, False)
+    linear.eval().requires_grad_(False), norm.eval().requires_grad_(False)
+    named = {"x": x, "linear.weight": linear.weight, "linear.bias": linear.bias}
+    asked = (named | {"norm.weight": norm.weight, "norm.bias": norm.bias})[moving].requires_grad_()
+    (found,) = torch.autograd.grad(normed(linear, norm, x), asked, slope)
+    plain = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    close(found, torch.autograd.grad(plain, asked, slope)[0], WITHIN)
+
+
+@pytest.mark.parametrize(("kind", "training"), [(BatchNorm, True), (BatchNorm, False), (SyncedBatchNorm, True)])
+def test_a_norm_without_a_momentum_or_of_several_processes_is_asked_itself(kind, training, small):
+    linear, _, x, _, _ = parts(20, 16, 8, False)
+    norm = kind(8, momentum=None if kind is BatchNorm else 0.1).to(DEVICE).train(training)
+    linear.train(training)
+    twin = deepcopy(norm)
+    with torch.no_grad():
+        close(normed(linear, norm, x), twin(linear(x)), WITHIN)
+    assert small == []
+    for ours, theirs in zip(norm.buffers(), twin.buffers(), strict=True):
+        close(ours.double(), theirs.double(), WITHIN)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_is_no_number_stays_none(training, small):
+    linear, norm, x, _, _ = parts(70, 16, 8, False)
+    linear.train(training), norm.train(training)
+    with torch.no_grad():
+        linear.weight[2, 5] = torch.nan
+        out = normed(linear, norm, x, relu=True)
+    assert small == [training]
+    assert out[:, 2].isnan().all()
+    assert out[:, [0, 1, 3, 4, 5, 6, 7]].isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -82,8 +144,11 @@ def test_who_is_small(rows, width, dtype, precision, taken, monkeypatch):
     from outland.nn.norm import _small
 
     monkeypatch.setattr(kernels, "fits", lambda tensor: True)
+    monkeypatch.setattr(kernels, "rounds_products", lambda device: True)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: precision)
     x = torch.zeros(rows, width, dtype=dtype)
     assert _small(x) is taken
     with torch.autocast("cpu", torch.bfloat16):
         assert _small(x) is False
+    monkeypatch.setattr(kernels, "rounds_products", lambda device: False)
+    assert _small(x) is False

@@ -64,7 +64,7 @@ def test_training_norm_equals_its_twin(rows, width, masked, relu, monkeypatch):
     from outland.kernels.norm import norm_relu_drop
 
     if rows == 300:
-        monkeypatch.setattr(norm, "_MOST_BLOCKS", 2)  # so that a block has several tiles
+        monkeypatch.setattr(norm, "MOST_BLOCKS", 2)  # so that a block has several tiles
 
     random = torch.Generator().manual_seed(rows)
     ours, plain = layers(width)

@@ -53,13 +53,15 @@ def test_pairs_equal_their_twin(width, biased):
         close(sides[0][2], sides[1][2])
 
 
-def test_mask_weights_equal_their_twin():
+@pytest.mark.parametrize(("nodes", "edges"), [(50, 170), (300, 0), (300, 7), (0, 0)])
+def test_mask_weights_equal_their_twin(nodes, edges):
     from outland.kernels.masks import mask_weights
 
-    source, target, incoming, outgoing = wired(50, 170)
+    source, target, incoming, outgoing = wired(nodes, edges)
     random = torch.Generator().manual_seed(4)
-    said, node_slope = torch.randn(50, 3, generator=random).to(DEVICE), torch.randn(50, generator=random).to(DEVICE)
-    edge_slope = torch.randn(170, generator=random).to(DEVICE)
+    said, node_slope, edge_slope = (
+        torch.randn(shape, generator=random).to(DEVICE) for shape in ((nodes, 3), (nodes,), (edges,))
+    )
     sides = []
     for ours in (True, False):
         given, node_bias, edge_bias = (

@@ -13,7 +13,7 @@ pytestmark = triton_is_here
 
 def wired(nodes, edges, seed=0):
     random = torch.Generator().manual_seed(seed)
-    source, target = (torch.randint(nodes, (edges,), generator=random) for _ in range(2))
+    source, target = (torch.randint(max(nodes, 1), (edges,), generator=random) for _ in range(2))
     groups = []
     for here, there in ((target, source), (source, target)):
         wires = Wires.grouped(here, there, nodes)

@@ -230,14 +230,15 @@ def test_impossible_settings_are_refused(settings, words):
 
 
 @pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("schema", "make"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_relu_is_left_out_only_where_nothing_is_below_0(options, training, monkeypatch):
-    net = network("gin", REAL, **OPTIONS[options]).train(training)
-    batch, asked = doubled(whole(PackedGraphs.from_data_list(odd_graphs()))), []
+def test_a_relu_is_left_out_only_where_nothing_is_below_0(options, schema, make, training, monkeypatch):
+    net = network("gin", schema, **OPTIONS[options]).train(training)
+    batch, asked = doubled(whole(PackedGraphs.from_data_list(make()))), []
     found, plain = net(batch), GraphBatch.hear
 
-    def always(self, values, eps, weight=None, edge_state=None, cut=False):
-        asked.append(cut)
+    def always(self, values, eps, weight=None, edge_state=None, nonnegative=False):
+        asked.append(nonnegative)
         return plain(self, values, eps, weight, edge_state)
 
     monkeypatch.setattr(GraphBatch, "hear", always)

@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+from outland.graphs import Batches
 from outland.methods import METHODS, Progress, build_method, method_settings
-from outland.nn import CONVS, BackboneSettings
+from outland.methods.parts.weighting import SampleWeighter
+from outland.nn import CONVS, BackboneSettings, BatchNorm
 from outland.training import Trainer, TrainSettings
+from outland.training.parallel import SyncedBatchNorm
 
 # On so few graphs its weights would all go to one of them, and which one is decided by rounding.
 CHANGES = {"ood-gnn": {"lambda_p": 1e5}}
@@ -55,3 +58,30 @@ def test_scores_are_in_half_precision_too(name, motif):
     assert found["bf16"].dtype == torch.float32
     apart = (found["bf16"] - found["float32"]).abs().max().item()
     assert 0 < apart < 0.05 * found["float32"].abs().max().item()
+
+
+def test_weights_are_found_in_single_precision_all_the_same(motif):
+    splits = motif.limit(60, 0)
+    backbone = BackboneSettings(width=16, layers=2, dropout=0.0)
+    batch = next(iter(Batches(splits.graphs, splits["train"], 32)))
+    torch.manual_seed(0)
+    z, found = torch.randn(32, 16).bfloat16(), []
+    for half in (False, True):
+        method = build_method("stablegnn", splits.schema, backbone, method_settings("stablegnn", {"lambda_p": 2.0}))
+        weighter = method.weighter if method.weighter.features.shape[1] == 16 else SampleWeighter(16, method.settings)
+        method.reseed(1, torch.device("cpu"))
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            found.append(weighter(z if half else z.float(), batch, method.measure))
+    assert found[1].dtype == torch.float32
+    assert found[0].std().item() > 0.05  # they are weights, and not all alike
+    assert torch.allclose(found[1], found[0], atol=1e-5)
+
+
+def test_statistics_over_processes_are_in_single_precision():
+    torch.manual_seed(0)
+    x = (100 + torch.randn(400, 3)).bfloat16()
+    ours, plain = SyncedBatchNorm(3), BatchNorm(3)
+    out = ours(x)
+    assert out.dtype == torch.bfloat16
+    assert torch.allclose(out.float(), plain(x.float()), atol=0.05)
+    assert torch.allclose(ours.running_var, plain.running_var, rtol=1e-4)

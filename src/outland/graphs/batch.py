@@ -174,7 +174,7 @@ class GraphBatch:
         eps: Tensor,
         weight: Tensor | None = None,
         edge_state: Tensor | None = None,
-        cut: bool = False,
+        nonnegative: bool = False,
     ) -> Tensor:
         r"""What nodes hear in GIN, :math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})`.
 
@@ -183,12 +183,12 @@ class GraphBatch:
             eps: one number.
             weight: of each edge `[E]`; None is 1.
             edge_state: the edge rows e `[E, d]`; None is 0.
-            cut: no value is below 0.
+            nonnegative: no value is below 0.
         """
         if self.incoming is not None and self.outgoing is not None and kernels.fits(values):
             return heard(values, eps, weight, edge_state, self.incoming, self.outgoing)
         if edge_state is None:  # a message is its source's, so none is written down
-            return (1 + eps) * values + self.sum_neighbours(values if cut else values.relu(), weight)
+            return (1 + eps) * values + self.sum_neighbours(values if nonnegative else values.relu(), weight)
         messages = (self.at_source(values) + edge_state).relu()
         return (1 + eps) * values + self.collect(messages if weight is None else messages * weight[:, None])
 

@@ -21,3 +21,9 @@ def fits(tensor: Tensor) -> bool:
     """Whether the kernels take this tensor: on a GPU, in single precision or less, with entries that 32 bits count."""
     plain = tensor.dtype in (torch.float32, torch.bfloat16, torch.float16) and tensor.numel() < 2**31
     return tensor.is_cuda and plain and installed()
+
+
+@cache
+def rounds_products(device: torch.device) -> bool:
+    """Whether this GPU has matrix products in TF32: NVIDIA's since Ampere."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)

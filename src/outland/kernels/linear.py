@@ -1,8 +1,8 @@
 """Linear layers of a few hundred rows with the batch norm after them.
 
-The general library cuts a small product into more pieces than there is work for, to be done with it sooner. Where many
-runs share a GPU that is waste: here a piece is as large as is still fast, and none is put together from parts. It finds
-the moments that batch norm needs while it has the rows at hand, or normalises them itself where moments are given.
+cuBLAS cuts a small product into more pieces than there is work for, to be done with it sooner. Where many runs share a
+GPU that is waste: here a piece is as large as is still fast, and none is put together from parts. While a program has
+its rows at hand it also finds the moments that batch norm needs, or normalises the rows where running averages do.
 Products are in TF32, so these are for where that is allowed. Sizes of pieces are the fastest found on an H200 with ten
 runs side by side.
 """
@@ -15,9 +15,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from outland.kernels.norm import TILE_ROWS, Normed
+from outland.kernels.norm import MOST_BLOCKS, TILE_ROWS, Normed
 
 MOST_ROWS, LEAST_WIDTH = 2048, 16
+assert MOST_ROWS <= TILE_ROWS * MOST_BLOCKS, "batch norm must have the blocks of rows that moments are found of"
 
 
 def linear_moments(x: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -56,7 +57,7 @@ class _LinearMoments(torch.autograd.Function):
             for_weight, (outputs, inputs) = torch.empty_like(weight), weight.shape
             grid = (triton.cdiv(outputs, 32), triton.cdiv(inputs, 64))
             _weight_slope[grid](slope, x, for_weight, len(x), outputs, inputs, 32, 64, 64, num_stages=3)
-        for_x = slope @ weight if ctx.needs_input_grad[0] else None  # here the general library is as good
+        for_x = slope @ weight if ctx.needs_input_grad[0] else None  # here cuBLAS is as good
         return for_x, for_weight, None, None
 
 
@@ -117,7 +118,7 @@ def _linear(
         total = (total - mean[None, :]) * scale[None, :] * tl.load(times + column, mask=there, other=0)[None, :]
         total += tl.load(plus + column, mask=there, other=0)[None, :]
         if RELU:
-            total = tl.maximum(total, 0)
+            total = tl.where(total < 0, 0, total)
         total = tl.where(real[:, None], total, 0)
     tl.store(out + row[:, None] * OUTPUTS + column[None, :], total, mask=inside[:, None] & there[None, :])
 

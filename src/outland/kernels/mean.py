@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of the `values` `[B]`, at most some thousands, that `mask` `[B]` marks; 0 if it marks none."""
-    mean: Tensor = _MaskedMean.apply(values.contiguous(), mask)
+    mean: Tensor = _MaskedMean.apply(values.contiguous(), mask.contiguous())
     return mean
 
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TILE_ROWS, _COLUMNS, _MOST_BLOCKS = 64, 32, 64
+TILE_ROWS, _COLUMNS, MOST_BLOCKS = 64, 32, 64
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Fixed(torch.autograd.Function):
 def _grid(x: Tensor) -> tuple[tuple[int, int], int]:
     """Blocks of rows and columns, and the rows of a block."""
     rows, width = x.shape
-    each = triton.cdiv(triton.cdiv(rows, _MOST_BLOCKS), TILE_ROWS) * TILE_ROWS
+    each = triton.cdiv(triton.cdiv(rows, MOST_BLOCKS), TILE_ROWS) * TILE_ROWS
     return (triton.cdiv(rows, each), triton.cdiv(width, _COLUMNS)), each
 
 
@@ -215,7 +215,7 @@ def _normalise(
         value = tl.load(x + place, mask=real, other=0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] * times[None, :] + plus[None, :]
         if RELU:
-            value = tl.maximum(value, 0)
+            value = tl.where(value < 0, 0, value)  # not a maximum, which would make 0 of NaN
         if DROP:
             value = tl.where(tl.rand(tl.load(seed) + salt, place) >= drop, value / (1 - drop), 0)
         tl.store(out + place, tl.where(real, value, 0), mask=inside)

@@ -80,7 +80,7 @@ def _risk(
         known = both & real[:, None] & (target == target)
         target = tl.where(known, target, 0)
         if KIND == "binary":
-            losses = tl.maximum(value, 0) - value * target + tl.log(1 + tl.exp(-tl.abs(value)))
+            losses = tl.where(value < 0, 0, value) - value * target + tl.log(1 + tl.exp(-tl.abs(value)))
             slope = tl.sigmoid(value) - target
         else:
             losses = (value - target) * (value - target)

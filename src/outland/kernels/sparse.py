@@ -173,7 +173,7 @@ def _hear(
             if STATE:
                 message += tl.load(state + edge[:, None] * width + column[None, :], mask=both, other=0).to(tl.float32)
             if RELU:
-                message = tl.maximum(message, 0)
+                message = tl.where(message < 0, 0, message)
             if WEIGHT:
                 message *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]
             total += tl.sum(message, 0)
@@ -219,7 +219,7 @@ def _hear_back(
             if FOR_WEIGHT:
                 sent = message
                 if RELU:
-                    sent = tl.maximum(message, 0)
+                    sent = tl.where(message < 0, 0, message)
                 tl.store(for_weight + edge, tl.sum(sent * change, 1), mask=inside)
             if WEIGHT:
                 change *= tl.load(weight + edge, mask=inside, other=0).to(tl.float32)[:, None]

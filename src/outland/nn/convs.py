@@ -20,13 +20,13 @@ from outland.nn.settings import BackboneSettings
 class Wiring:
     """What a layer sees of the graph: the batch, the weight of each edge, and its features as vectors.
 
-    `cut` says that no state is below 0, so that a ReLU would change none.
+    `nonnegative` says that no state is below 0, so that a ReLU would change none.
     """
 
     batch: GraphBatch
     edge_weight: Tensor | None
     edge_state: Tensor | None
-    cut: bool = False
+    nonnegative: bool = False
 
     def weighted(self, messages: Tensor) -> Tensor:
         """Multiply messages `[E, ...]` by the edge weights."""
@@ -53,13 +53,13 @@ class Conv(nn.Module):
         """The linear layer that it ends with, if it does."""
         return None
 
-    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages up to the last linear layer; `initial` are the states that entered the first layer."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
-        found = self.inside(x, wiring, initial)
+        found = self.before_last(x, wiring, initial)
         out: Tensor = found if self.last is None else self.last(found)
         return out
 
@@ -83,10 +83,10 @@ class GIN(Conv):
         """The second layer of the MLP."""
         return self.contract
 
-    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages, and the first layer of the MLP."""
         batch = wiring.batch
-        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state, wiring.cut)
+        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state, wiring.nonnegative)
         return normed(self.expand, self.norm, heard, batch.node_mask, relu=True)
 
 
@@ -118,7 +118,7 @@ class GCN(Conv):
         """The map that follows the messages."""
         return self.linear
 
-    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         return propagate(x, wiring)
 
@@ -135,7 +135,7 @@ class GCNII(Conv):
         self.alpha, self.beta = settings.alpha, math.log(settings.theta / depth + 1)
         self.linear = nn.Linear(settings.width, settings.width, bias=False)
 
-    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         mixed = (1 - self.alpha) * propagate(x, wiring) + self.alpha * initial
         out: Tensor = (1 - self.beta) * mixed + self.beta * self.linear(mixed)
@@ -165,7 +165,7 @@ class GAT(Conv):
         for attention in (self.source, self.target):
             nn.init.xavier_uniform_(attention)
 
-    def inside(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
         """One round of messages."""
         batch = wiring.batch
         own = self.linear(x).unflatten(1, (self.heads, -1))

@@ -85,7 +85,9 @@ class Encoder(nn.Module):
             assert isinstance(conv, Conv)
             last = place == len(self.convs) - 1
             edge_state = edge_states[place] if edge_states else None
-            h = conv.inside(x, Wiring(batch, edge_weight, edge_state, cut=place > 0 and not added), initial)
+            h = conv.before_last(
+                x, Wiring(batch, edge_weight, edge_state, nonnegative=place > 0 and not added), initial
+            )
             then = (batch.node_mask, not last, self.dropout)
             h = normalise(h, *then) if conv.last is None else normed(conv.last, normalise, h, *then)
             if self.settings.residual and h.shape == x.shape:

@@ -26,7 +26,7 @@ class Mask:
 
     def merge(self, other: "Mask") -> "Mask":
         r"""Shelter what this mask keeps and leave the rest to `other`: :math:`(1-M)\odot M' + M`."""
-        # As M' + M (1 - M'): where `other` has no gradient, one operation for each of these is all the way back.
+        # Written M' + M (1 - M'): if `other` needs no gradient, going back is one product for nodes and one for edges.
         pairs = ((self.node, other.node), (self.edge, other.edge))
         return Mask(*(torch.addcmul(theirs, ours, 1 - theirs) for ours, theirs in pairs))
 

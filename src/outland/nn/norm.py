@@ -22,10 +22,11 @@ class NoNorm(nn.Module):
         self, x: Tensor, mask: Tensor | None = None, relu: bool = False, dropout: Dropout | None = None
     ) -> Tensor:
         """`x`, and what else is asked for."""
-        return _then(x, relu, dropout)
+        return then(x, relu, dropout)
 
 
-def _then(x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
+def then(x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
+    """What follows a norm."""
     if dropout is None:
         return x.relu() if relu else x
     out: Tensor = dropout(x, relu)
@@ -59,24 +60,26 @@ def normed(
     dropout: Dropout | None = None,
 ) -> Tensor:
     """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where that pays."""
-    if not isinstance(norm, BatchNorm) or not isinstance(linear, LinearBeforeNorm):
-        out: Tensor = norm(linear(x), mask, relu, dropout)
-        return out
-    moved = torch.is_grad_enabled() and any(one.requires_grad for one in (x, linear.weight, norm.weight))
-    still = not norm.training and not moved and (dropout is None or not dropout.training)
-    if norm.momentum is not None and _small(x):
-        from outland.kernels.linear import linear_moments, linear_normed  # needs Triton
+    if isinstance(norm, BatchNorm) and isinstance(linear, LinearBeforeNorm):
+        parts = (x, *linear.parameters(), *norm.parameters())
+        moved = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
+        still = not norm.training and not moved and (dropout is None or not dropout.training)
+        if norm.momentum is not None and _small(x):
+            from outland.kernels.linear import linear_moments, linear_normed  # needs Triton
 
-        if still:
-            return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
-        if norm.training and type(norm) is BatchNorm:
-            mapped, moments = linear_moments(x, linear.weight, linear.bias, mask)
-            return norm.fused(mapped, mask, relu, dropout, moments)
-    return _folded(linear, norm, x, relu) if still else norm.forward(linear(x), mask, relu, dropout)
+            if still:
+                return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
+            if norm.training and type(norm) is BatchNorm:
+                mapped, moments = linear_moments(x, linear.weight, linear.bias, mask)
+                return norm.fused(mapped, mask, relu, dropout, moments)
+        if still and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+            return _folded(linear, norm, x, relu)
+    out: Tensor = norm(linear(x), mask, relu, dropout)
+    return out
 
 
 def _folded(linear: nn.Linear, norm: "BatchNorm", x: Tensor, relu: bool) -> Tensor:
-    """Where statistics stand still, batch norm is a linear map, and two of them are one."""
+    """Where statistics stand still, batch norm is a linear map, and two of them are one: a pass over the rows less."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
@@ -91,7 +94,7 @@ def _small(x: Tensor) -> bool:
         return False
     from outland.kernels.linear import LEAST_WIDTH, MOST_ROWS  # needs Triton
 
-    rough = torch.get_float32_matmul_precision() != "highest"  # TF32 is allowed
+    rough = torch.get_float32_matmul_precision() != "highest" and kernels.rounds_products(x.device)  # in TF32
     return rough and 0 < len(x) <= MOST_ROWS and x.shape[1] >= LEAST_WIDTH
 
 
@@ -127,10 +130,11 @@ class BatchNorm(nn.BatchNorm1d):
         self, x: Tensor, mask: Tensor | None = None, relu: bool = False, dropout: Dropout | None = None
     ) -> Tensor:
         """Normalise `x [N, d]`; `mask [N]` says which rows are real. A ReLU and dropout may follow at once."""
-        still = not (self.training or (torch.is_grad_enabled() and self.weight.requires_grad))
+        moved = torch.is_grad_enabled() and any(part.requires_grad for part in self.parameters())
+        still = not self.training and not moved
         if self.momentum is not None and kernels.fits(x) and len(x) and (self.training or still):
             return self.fused(x, mask, relu, dropout)
-        return _then(self._normalise(x, mask), relu, dropout)
+        return then(self._normalise(x, mask), relu, dropout)
 
     def _normalise(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The plain twin of what the GPU's kernels do."""

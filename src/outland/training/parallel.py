@@ -21,7 +21,7 @@ from outland.graphs import Batches, GraphBatch
 from outland.graphs.batches import Plan
 from outland.methods.parts.ranks import rank, ranks, total
 from outland.nn import Dropout
-from outland.nn.norm import BatchNorm
+from outland.nn.norm import BatchNorm, then
 
 
 def started_by_torchrun() -> bool:
@@ -108,8 +108,7 @@ class SyncedBatchNorm(BatchNorm):
         variance = total(centred.square().sum(0)) / count
         self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
         found = (centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias).to(x.dtype)
-        found = found.relu() if relu else found
-        return found if dropout is None else dropout(found)
+        return then(found, relu, dropout)
 
 
 def togetherness(model: nn.Module) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Stepper:
         self.movers = [self._mover(phase) for phase in method.phases()]
         self.everyone = list(method.parameters())
         self._zeros: dict[nn.Parameter, Tensor] = {}
-        self._ones: dict[torch.dtype, Tensor] = {}
+        self._ones: dict[tuple[torch.dtype, torch.Size], Tensor] = {}
         self.average = Average(method, settings.average) if settings.average else None
 
     def _mover(self, phase: Phase) -> Mover:
@@ -104,7 +104,10 @@ class Stepper:
         learned = [term for term in terms.values() if term.requires_grad]
         if not learned:
             raise OutlandError(f"no loss term of the phase '{mover.phase.name}' depends on what moves in it")
-        weights = [self._one(term) if ranks() == 1 else share_of(batch, term) for term in learned]
+        weights = [self._one(term) for term in learned]
+        if ranks() > 1:
+            share = share_of(batch, learned[0].to(torch.promote_types(learned[0].dtype, torch.float32)))
+            weights = [one * share.to(one.dtype) for one in weights]
         slopes = torch.autograd.grad(learned, mover.parameters, weights, allow_unused=True)
         pairs = zip(mover.parameters, slopes, strict=True)
         gradients = [self._none(parameter) if slope is None else slope for parameter, slope in pairs]
@@ -116,9 +119,10 @@ class Stepper:
 
     def _one(self, term: Tensor) -> Tensor:
         """The slope of a loss by its own term, the same each time."""
-        if term.dtype not in self._ones:
-            self._ones[term.dtype] = torch.ones_like(term, requires_grad=False)
-        return self._ones[term.dtype]
+        kind = (term.dtype, term.shape)
+        if kind not in self._ones:
+            self._ones[kind] = torch.ones_like(term)
+        return self._ones[kind]
 
     def _none(self, parameter: nn.Parameter) -> Tensor:
         """A gradient of 0, the same each time: the optimiser only reads it."""
