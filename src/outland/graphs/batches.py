@@ -86,12 +86,17 @@ class Batches:
         index = order.new_full((steps * self.size,), -1)
         index[: len(order)] = order[: len(index)]
         index = index.reshape(steps, self.size)
-        real = index >= 0
-        nodes, edges = (
-            torch.where(real, counts[index.clamp(min=0)], 0).sum(1)
-            for counts in (self.graphs.node_counts, self.graphs.edge_counts)
-        )
-        return Plan(index, real.sum(1).tolist(), nodes.tolist(), edges.tolist())
+        return self._plan(index)
+
+    def _plan(self, index: Tensor) -> "Plan":
+        """What batches of these graphs `[steps, size]` hold; -1 is no graph."""
+        return Plan(index, *(counts[index].sum(1).tolist() for counts in self._counts))
+
+    @cached_property
+    def _counts(self) -> list[Tensor]:
+        """Of each graph 1, its nodes and its edges; 0 in the last place, which -1 takes."""
+        counts = (torch.ones_like(self.graphs.node_counts), self.graphs.node_counts, self.graphs.edge_counts)
+        return [torch.cat([one, one.new_zeros(1)]) for one in counts]
 
     @cached_property
     def shapes(self) -> "Shapes":

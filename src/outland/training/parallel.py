@@ -67,13 +67,7 @@ class PartBatches(Batches):
         for row, graphs in zip(whole.index, whole.graphs, strict=True):
             part = row[rank() * graphs // ranks() : (rank() + 1) * graphs // ranks()]
             index.append(nn.functional.pad(part, (0, width - len(part)), value=-1))
-        places = torch.stack(index)
-        real = places >= 0
-        nodes, edges = (
-            torch.where(real, counts[places.clamp(min=0)], 0).sum(1)
-            for counts in (self.graphs.node_counts, self.graphs.edge_counts)
-        )
-        return Plan(places, real.sum(1).tolist(), nodes.tolist(), edges.tolist())
+        return self._plan(torch.stack(index))
 
 
 def share_of(batch: GraphBatch, like: Tensor) -> Tensor:
