@@ -67,13 +67,15 @@ def test_weights_are_found_in_single_precision_all_the_same(motif):
     torch.manual_seed(0)
     z, found = torch.randn(32, 16).bfloat16(), []
     for half in (False, True):
-        method = build_method("stablegnn", splits.schema, backbone, method_settings("stablegnn", {"lambda_p": 2.0}))
+        method = build_method(
+            "stablegnn", splits.schema, backbone, method_settings("stablegnn", {"lambda_p": 2.0, "pairs": "all"})
+        )
         weighter = method.weighter if method.weighter.features.shape[1] == 16 else SampleWeighter(16, method.settings)
         method.reseed(1, torch.device("cpu"))
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             found.append(weighter(z if half else z.float(), batch, method.measure))
     assert found[1].dtype == torch.float32
-    assert found[0].std().item() > 0.05  # they are weights, and not all alike
+    assert 0.1 < found[0].std().item() < 1  # they are weights, not all alike, and not all on one graph
     assert torch.allclose(found[1], found[0], atol=1e-5)
 
 
