@@ -72,6 +72,16 @@ def test_finished_or_begun_runs_are_not_overwritten(tmp_path, cache):
     assert comparable(run(spec(), tmp_path, force=True, cache=cache)) == comparable(record)
 
 
+def test_a_run_stopped_between_its_record_and_its_checkpoints_end_is_tidied(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr("outland.training.checkpoint.Checkpoints.clear", lambda self: None)
+    run(spec(), tmp_path, cache=cache)
+    monkeypatch.undo()
+    left = RunFolder(tmp_path, spec()).path / "checkpoints"
+    assert list(left.glob("epoch-*"))
+    run(spec(), tmp_path, resume=True, cache=cache)
+    assert not left.exists()
+
+
 def test_run_killed_in_its_middle_ends_with_the_same_record(tmp_path, cache):
     expected = run(spec(), tmp_path / "whole", cache=cache)
     words = [word for setting in WORDS for word in ("--set", setting)]

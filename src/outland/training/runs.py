@@ -93,6 +93,7 @@ class Run:
         with folder.claimed(self._resume, self._force):
             if folder.record_path.exists():
                 self.record = RunRecord.read(folder.record_path)
+                folder.checkpoints.clear()  # it may have been stopped just before it did
                 return
             splits = load()
             method = new_method(spec, splits, self.device)
