@@ -74,7 +74,8 @@ def main() -> None:
             values = [100 * row[part] for row in own]
             print(side.__name__, part, f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f}", flush=True)
         rows += own
-    arguments.out.write_text(json.dumps({"cell": " ".join(WORDS), "runs": rows}, indent=1) + "\n")
+    cell = f"motif base, {' '.join(WORDS)}, aia:released, last epoch"
+    arguments.out.write_text(json.dumps({"cell": cell, "runs": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from torch import Tensor
 from outland import kernels
 from outland.graphs.wires import Wires, gather, heard, pool, scatter, weighted_sum
 
-_MOST_AT_ONCE = 2**14  # graphs that one program of the GPU takes the mean of
-
 
 @dataclass(frozen=True)
 class GraphBatch:
@@ -129,10 +127,11 @@ class GraphBatch:
         """Mean over the real graphs: `[B, ...]` to `[...]`."""
         if self.graph_mask is None:
             return values.mean(0)
-        if values.dim() == 1 and kernels.fits(values) and 0 < len(values) <= _MOST_AT_ONCE:
-            from outland.kernels.mean import masked_mean  # needs Triton
+        if values.dim() == 1 and kernels.fits(values):
+            from outland.kernels.mean import masked_mean, takes  # needs Triton
 
-            return masked_mean(values, self.graph_mask)
+            if takes(values):
+                return masked_mean(values, self.graph_mask)
         real = _column(self.graph_mask, values)
         return torch.where(real, values, 0).sum(0) / self.graph_mask.sum().clamp(min=1)
 

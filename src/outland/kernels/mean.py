@@ -8,9 +8,16 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+MOST = 2**14  # numbers that one program takes
+
+
+def takes(values: Tensor) -> bool:
+    """Whether the kernel takes so many numbers."""
+    return 0 < len(values) <= MOST
+
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the `values` `[B]`, at most some thousands, that `mask` `[B]` marks; 0 if it marks none."""
+    """Mean of the `values` `[B]` that `mask` `[B]` marks; 0 if it marks none."""
     mean: Tensor = _MaskedMean.apply(values.contiguous(), mask.contiguous())
     return mean
 
