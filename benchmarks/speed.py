@@ -169,7 +169,7 @@ def collation(device: torch.device, rounds: int) -> dict:
 
 def epoch(device: torch.device, rounds: int) -> dict:
     """A whole epoch of AIA with the evaluation of all parts, beside the reference."""
-    splits = family("motif", 512)
+    splits = family("motif", 512 if device.type == "cpu" else 3000)
     plain = Plain("aia", splits, device, 300)
     ours = Ours("aia", splits, device, 300)
     parts = [index for part, index in splits.parts.items() if part != "train"]
