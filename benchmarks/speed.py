@@ -8,11 +8,13 @@ milliseconds a training step unless they say otherwise.
 """
 
 import argparse
+import gc
 import json
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import reference
@@ -51,6 +53,7 @@ class Ours:
         if device.type == "cuda":  # every shape of batch is met, and recorded, before a clock starts
             for _ in range(2 * len(self.trainer.batches)):
                 self.step()
+            wait(device)
 
     def step(self) -> None:
         """One step; after an epoch the next begins."""
@@ -73,6 +76,7 @@ class Plain:
         self.loader = DataLoader(train, batch_size, shuffle=True)
         self.model = PLAIN[name](splits.schema, width).to(device)
         self._walk = iter(())
+        self.step()
 
     def step(self) -> None:
         """One step, the collation of its batch included."""
@@ -107,13 +111,23 @@ def race(sides: dict[str, Callable[[], None]], device: torch.device, rounds: int
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def peak(work: Callable[[], None], device: torch.device) -> float | None:
-    """Most memory that is taken on the device meanwhile, in MB; on a CPU nobody knows."""
+Made = TypeVar("Made")
+
+
+def several(count: int, *what: Any) -> list[Ours]:
+    """Runs of ours, side by side."""
+    return [Ours(*what) for _ in range(count)]
+
+
+def peak(device: torch.device, make: Callable[..., Made], *of: Any) -> tuple[Made, float | None]:
+    """What is made, and the most memory that it took of the device meanwhile, in MB; on a CPU nobody knows."""
     if device.type != "cuda":
-        return None
+        return make(*of), None
+    gc.collect()  # whoever was made before is gone
+    before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    work()
-    return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    made = make(*of)
+    return made, round((torch.cuda.max_memory_allocated(device) - before) / 1e6, 1)
 
 
 def steps(device: torch.device, rounds: int) -> list[dict]:
@@ -123,8 +137,9 @@ def steps(device: torch.device, rounds: int) -> list[dict]:
         splits = family(name, graphs)
         for method in PLAIN:
             each = 2 if name == "cmnist" or device.type == "cpu" else 20
-            sides = {"ours": Ours(method, splits, device, width), "plain": Plain(method, splits, device, width)}
-            times = race({side: one.step for side, one in sides.items()}, device, rounds, each)
+            ours, our_peak = peak(device, Ours, method, splits, device, width)
+            plain, plain_peak = peak(device, Plain, method, splits, device, width)
+            times = race({"ours": ours.step, "plain": plain.step}, device, rounds, each)
             rows.append(
                 {
                     "family": name,
@@ -134,7 +149,8 @@ def steps(device: torch.device, rounds: int) -> list[dict]:
                     "plain_ms": round(times["plain"], 3),
                     "ratio": round(times["ours"] / times["plain"], 3),
                     "graphs_a_second": round(32e3 / times["ours"]),
-                    "peak_mb": peak(sides["ours"].step, device),
+                    "peak_mb": our_peak,
+                    "plain_peak_mb": plain_peak,
                 }
             )
             print(rows[-1], flush=True)
@@ -143,10 +159,12 @@ def steps(device: torch.device, rounds: int) -> list[dict]:
 
 def methods(device: torch.device, rounds: int) -> list[dict]:
     """Every method on Motif, relative to ERM."""
-    splits, rows = family("motif", 64), []  # two steps an epoch: some methods do another thing in another epoch
+    # four epochs at a time: some methods do another thing in another
+    graphs, each = (64, 8) if device.type == "cpu" else (512, 64)
+    splits, rows = family("motif", graphs), []
     for name in METHODS:
         sides = {side: Ours(side, splits, device, 300) for side in dict.fromkeys(("erm", name))}
-        times = race({side: one.step for side, one in sides.items()}, device, max(2, rounds // 2), 8)
+        times = race({side: one.step for side, one in sides.items()}, device, max(2, rounds // 2), each)
         rows.append({"method": name, "ms": round(times[name], 3), "to_erm": round(times[name] / times["erm"], 2)})
         print(rows[-1], flush=True)
     return rows
@@ -226,7 +244,7 @@ def growth(device: torch.device, rounds: int) -> list[dict]:
             {"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2)["one"]}
         )
     for name in ("motif", "cmnist"):
-        splits = family(name, 64)
+        splits = family(name, 512 if on_gpu else 64)
         edges = float(splits.graphs.edge_counts.float().mean())
         rows.append({"edges": edges, "ms": race({"one": Ours("aia", splits, device, 64).step}, device, few, 2)["one"]})
     for count in (1, 2, 5, 10) if on_gpu else (1, 2):
@@ -249,7 +267,7 @@ def fleet(device: torch.device, rounds: int) -> list[dict]:
     for method, name, width, batch_size in cells:
         splits = family(name, 1024 if name == "cmnist" and on_gpu else 8192 if on_gpu else 64)
         for count in (1,) if name == "cmnist" else (1, 10) if on_gpu else (1, 2):
-            runs = [Ours(method, splits, device, width, batch_size) for _ in range(count)]
+            runs, most = peak(device, several, count, method, splits, device, width, batch_size)
             each = 20 if on_gpu else 1
             together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, rounds, each)["all"]
             rows.append(
@@ -260,7 +278,7 @@ def fleet(device: torch.device, rounds: int) -> list[dict]:
                     "batch_size": batch_size,
                     "runs": count,
                     "ms_a_run_step": round(together / count, 4),
-                    "peak_mb": peak(runs[0].step, device),
+                    "peak_mb": most,
                 }
             )
             print(rows[-1], flush=True)
@@ -272,7 +290,7 @@ def floor(device: torch.device, rounds: int) -> dict:
 
     That is the speed of products of a step's own size on a CPU, and of a large one on a GPU, where small ones idle.
     """
-    ours = Ours("aia", family("motif", 64), device, 300)
+    ours = Ours("aia", family("motif", 64 if device.type == "cpu" else 512), device, 300)
     batch = next(iter(ours.trainer.batches))
     batch = batch.replace(
         incoming=None, outgoing=None, members=None

@@ -87,7 +87,7 @@ def test_dropout_acts_whatever_way_is_taken(small):
     linear, norm, x, _, _ = parts(200, 40, 70, False)
     dropout = Dropout(0.25)
     dropout.seeds = Seeds(torch.Generator().manual_seed(1))
-    dropout.seeds._drawn = torch.tensor([77])
+    dropout.seeds._drawn = torch.tensor([77], device=DEVICE)
     for training, launched in ((True, [True]), (False, [True])):  # a still norm leaves it to others
         linear.train(training), norm.train(training)
         with torch.no_grad():
