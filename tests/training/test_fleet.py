@@ -1,6 +1,8 @@
 """Runs side by side."""
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -84,6 +86,31 @@ def test_a_run_too_large_for_the_device_is_a_sentence(cache, tmp_path, monkeypat
     monkeypatch.setattr(Trainer, "steps", full)
     fleet = run_fleet(specs("erm", seeds=(1,)), tmp_path, device="cpu", cache=cache)
     assert "not enough memory for this run alone" in str(fleet.failures[0])
+
+
+def test_a_run_that_has_ended_is_let_go_before_the_next_begins(cache, tmp_path, monkeypatch):
+    alive, seen, begin, read = [], [], Trainer.__init__, Trainer._read
+
+    def counted(self, method, *others, **named):
+        seen.append(sum(one() is not None for one in alive))
+        begin(self, method, *others, **named)
+        alive.extend([weakref.ref(method), weakref.ref(self)])
+
+    def spoiled(self, log, epoch):
+        if self.method.name == "dir":
+            raise Diverged("the loss became NaN")
+        return read(self, log, epoch)
+
+    monkeypatch.setattr(Trainer, "__init__", counted)
+    monkeypatch.setattr(Trainer, "_read", spoiled)
+    gc.disable()  # nobody may come by and tidy
+    try:
+        fleet = run_fleet(specs("aia", "dir", "erm", seeds=(1,)), tmp_path, width=1, device="cpu", cache=cache)
+        seen.append(sum(one() is not None for one in alive))
+    finally:
+        gc.enable()
+    assert list(fleet.failures) == [1]
+    assert seen == [0, 0, 0, 0]
 
 
 def test_data_are_loaded_once(cache, tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """Many runs side by side on one device: while one waits to be read, the others keep it busy."""
 
+import gc
 import math
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +114,7 @@ class _Crowd:
         except torch.OutOfMemoryError:
             self._make_room(place)
         except Exception as problem:
+            traceback.clear_frames(problem.__traceback__)  # or it would hold on to the run
             self.result.failures[place] = problem
         del self.sailing[place]
         return True
@@ -147,6 +150,8 @@ class _Room:
 
 
 def _free(device: torch.device) -> None:
+    """Give back what a run had. Its parts point at one another, so that it takes the collector to let them go."""
+    gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.empty_cache()
