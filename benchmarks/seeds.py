@@ -83,6 +83,17 @@ def summary(rows: list[dict]) -> dict:
     return table
 
 
+def write(found: dict, path: Path) -> None:
+    """JSON with one line a run: curves have a hundred numbers."""
+    cells = []
+    for one in found["cells"]:
+        runs = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in one["runs"])
+        head = json.dumps({name: value for name, value in one.items() if name != "runs"})
+        cells.append(f'{head[:-1]},\n "runs": [\n{runs}\n ]}}')
+    head = json.dumps({name: value for name, value in found.items() if name != "cells"})
+    path.write_text(f'{head[:-1]},\n"cells": [\n' + ",\n".join(cells) + "\n]}\n")
+
+
 def main() -> None:
     """Run the cells that are not there yet, and write after each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -109,7 +120,7 @@ def main() -> None:
         for name in ("summary", "summary_unaveraged"):
             tested = {rule: row["test"] for rule, row in last.get(name, {}).items()}
             print(words, name, last["seconds"], tested, flush=True)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        write(found, arguments.out)
 
 
 if __name__ == "__main__":
