@@ -3,8 +3,8 @@
     make bench                                          # or
     .venv/bin/python benchmarks/speed.py [--device auto] [--out benchmarks/speed.json] [--only steps epoch ...]
 
-Ours and the reference take turns in one process, so that a busy machine slows both alike; medians are told. Times are
-milliseconds a training step unless they say otherwise.
+Ours and the reference take turns in one process, so that a busy machine slows both alike; what is told is the median of
+the rounds, for a ratio that of their ratios. Times are milliseconds a training step unless they say otherwise.
 """
 
 import argparse
@@ -94,11 +94,23 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def race(sides: dict[str, Callable[[], None]], device: torch.device, rounds: int, each: int) -> dict[str, float]:
-    """Milliseconds a call of every side, medians over rounds in which they take turns."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
+class Race(dict[str, list[float]]):
+    """Milliseconds a call of every side, round by round."""
+
+    def ms(self, side: str) -> float:
+        """The median."""
+        return statistics.median(self[side])
+
+    def ratio(self, one: str = "ours", other: str = "plain") -> float:
+        """The median of what one side needs of the other's time in the same round, when the machine is the same."""
+        return statistics.median(a / b for a, b in zip(self[one], self[other], strict=True))
+
+
+def race(sides: dict[str, Callable[[], None]], device: torch.device, rounds: int, each: int, warm: int = 3) -> Race:
+    """Let all sides take turns, so many calls each time."""
+    times = Race({name: [] for name in sides})
     for work in sides.values():
-        for _ in range(3):
+        for _ in range(warm):
             work()
     for _ in range(rounds):
         for name, work in sides.items():
@@ -108,7 +120,7 @@ def race(sides: dict[str, Callable[[], None]], device: torch.device, rounds: int
                 work()
             wait(device)
             times[name].append((time.perf_counter() - started) / each * 1e3)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return times
 
 
 Made = TypeVar("Made")
@@ -145,10 +157,10 @@ def steps(device: torch.device, rounds: int) -> list[dict]:
                     "family": name,
                     "method": method,
                     "width": width,
-                    "ours_ms": round(times["ours"], 3),
-                    "plain_ms": round(times["plain"], 3),
-                    "ratio": round(times["ours"] / times["plain"], 3),
-                    "graphs_a_second": round(32e3 / times["ours"]),
+                    "ours_ms": round(times.ms("ours"), 3),
+                    "plain_ms": round(times.ms("plain"), 3),
+                    "ratio": round(times.ratio(), 3),
+                    "graphs_a_second": round(32e3 / times.ms("ours")),
                     "peak_mb": our_peak,
                     "plain_peak_mb": plain_peak,
                 }
@@ -165,7 +177,7 @@ def methods(device: torch.device, rounds: int) -> list[dict]:
     for name in METHODS:
         sides = {side: Ours(side, splits, device, 300) for side in dict.fromkeys(("erm", name))}
         times = race({side: one.step for side, one in sides.items()}, device, max(2, rounds // 2), each)
-        rows.append({"method": name, "ms": round(times[name], 3), "to_erm": round(times[name] / times["erm"], 2)})
+        rows.append({"method": name, "ms": round(times.ms(name), 3), "to_erm": round(times.ratio(name, "erm"), 2)})
         print(rows[-1], flush=True)
     return rows
 
@@ -178,9 +190,7 @@ def collation(device: torch.device, rounds: int) -> dict:
     count = len(loader)
     sides = {"ours": lambda: [None for _ in batches.epoch(0)], "plain": lambda: [b.to(device) and None for b in loader]}
     times = race(sides, device, rounds, 1)
-    row = {side: round(one / count, 4) for side, one in times.items()} | {
-        "times_faster": times["plain"] / times["ours"]
-    }
+    row = {side: round(times.ms(side) / count, 4) for side in times} | {"times_faster": times.ratio("plain", "ours")}
     print("collation, ms a batch", row, flush=True)
     return row
 
@@ -219,13 +229,13 @@ def epoch(device: torch.device, rounds: int) -> dict:
         evaluation.run()
         evaluation.scores()
 
-    whole = race({"ours": our_epoch, "plain": plain_epoch}, device, max(1, rounds // 2), 1)
-    parts_only = race({"ours": our_evaluation, "plain": plain_evaluation}, device, max(1, rounds // 2), 1)
+    whole = race({"ours": our_epoch, "plain": plain_epoch}, device, rounds, 1, warm=1)
+    parts_only = race({"ours": our_evaluation, "plain": plain_evaluation}, device, rounds, 1, warm=1)
     row = {
-        "epoch_ms": whole,
-        "ratio": whole["ours"] / whole["plain"],
-        "evaluation_ms": parts_only,
-        "evaluation_ratio": parts_only["ours"] / parts_only["plain"],
+        "epoch_ms": {side: whole.ms(side) for side in whole},
+        "ratio": whole.ratio(),
+        "evaluation_ms": {side: parts_only.ms(side) for side in parts_only},
+        "evaluation_ratio": parts_only.ratio(),
     }
     print("epoch", row, flush=True)
     return row
@@ -237,21 +247,22 @@ def growth(device: torch.device, rounds: int) -> list[dict]:
     rows, few = [], max(1, rounds // 3)
     motif = family("motif", 512)
     for batch_size in (32, 128, 512) if on_gpu else (16, 32, 64):
-        time_ = race({"one": Ours("aia", motif, device, 300, batch_size).step}, device, few, 2)["one"]
+        time_ = race({"one": Ours("aia", motif, device, 300, batch_size).step}, device, few, 2).ms("one")
         rows.append({"batch_size": batch_size, "ms": time_, "graphs_a_second": batch_size / time_ * 1e3})
     for width in (64, 128, 300):
         rows.append(
-            {"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2)["one"]}
+            {"width": width, "ms": race({"one": Ours("aia", motif, device, width).step}, device, few, 2).ms("one")}
         )
     for name in ("motif", "cmnist"):
         splits = family(name, 512 if on_gpu else 64)
         edges = float(splits.graphs.edge_counts.float().mean())
-        rows.append({"edges": edges, "ms": race({"one": Ours("aia", splits, device, 64).step}, device, few, 2)["one"]})
+        rows.append(
+            {"edges": edges, "ms": race({"one": Ours("aia", splits, device, 64).step}, device, few, 2).ms("one")}
+        )
     for count in (1, 2, 5, 10) if on_gpu else (1, 2):
         runs = [Ours("aia", motif, device, 300) for _ in range(count)]
-        together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, few, 10 if on_gpu else 1)[
-            "all"
-        ]
+        each = 10 if on_gpu else 1
+        together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, few, each).ms("all")
         rows.append({"runs": count, "ms_a_run_step": together / count})
     for row in rows:
         print(row, flush=True)
@@ -269,7 +280,7 @@ def fleet(device: torch.device, rounds: int) -> list[dict]:
         for count in (1,) if name == "cmnist" else (1, 10) if on_gpu else (1, 2):
             runs, most = peak(device, several, count, method, splits, device, width, batch_size)
             each = 20 if on_gpu else 1
-            together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, rounds, each)["all"]
+            together = race({"all": lambda runs=runs: [one.step() for one in runs]}, device, rounds, each).ms("all")
             rows.append(
                 {
                     "method": method,
@@ -301,14 +312,14 @@ def floor(device: torch.device, rounds: int) -> dict:
     a, b = (torch.randn(shape, device=device) for shape in ((rows, inner), (inner, columns)))
     with computing("tf32", device):
         times = race({"product": lambda: a @ b, "step": ours.step}, device, rounds, 5)
-    rate = 2 * rows * inner * columns / times["product"] * 1e3
+    rate = 2 * rows * inner * columns / times.ms("product") * 1e3
     operations = counter.get_total_flops()
     row = {
         "gflop_a_step": operations / 1e9,
         "product_gflops": rate / 1e9,
         "floor_ms": operations / rate * 1e3,
-        "step_ms": times["step"],
-        "share": operations / rate * 1e3 / times["step"],
+        "step_ms": times.ms("step"),
+        "share": operations / rate * 1e3 / times.ms("step"),
     }
     print("arithmetic floor", row, flush=True)
     return row

@@ -5,7 +5,7 @@ import torch
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, PackedGraphs
-from outland.nn import CONVS, BackboneSettings, Encoder, GraphNet
+from outland.nn import CONVS, BackboneSettings, Encoder, GraphNet, Mask
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
 
 SETTINGS = BackboneSettings(width=8, heads=2, layers=3, dropout=0.0)
@@ -244,3 +244,33 @@ def test_a_relu_is_left_out_only_where_nothing_is_below_0(options, schema, make,
     monkeypatch.setattr(GraphBatch, "hear", always)
     assert torch.equal(net(batch), found)
     assert any(asked) is not ("residual" in OPTIONS[options] or "virtual_node" in OPTIONS[options])
+
+
+@pytest.mark.parametrize("layout", ["exact", "padded"])
+@pytest.mark.parametrize("pool", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("options", "early"), [("plain", True), ("virtual", True), ("residual", False), ("sum", False)]
+)
+@pytest.mark.parametrize("kind", CONVS)
+def test_the_readout_may_come_before_the_last_map_where_nothing_moves(kind, options, early, pool, layout, monkeypatch):
+    graphs = odd_graphs()
+    graphs[2].x, graphs[2].edge_index = graphs[2].x[:0], graphs[2].edge_index[:, :0]  # one of them has no nodes
+    batch = doubled(whole(PackedGraphs.from_data_list(graphs), layout))
+    net = network(kind, REAL, pool=pool, dropout=0.3, **OPTIONS[options]).eval().requires_grad_(False)
+    weight = torch.rand(batch.num_edges, dtype=torch.double, requires_grad=True)
+    read, found = Encoder._read_early, []
+    monkeypatch.setattr(Encoder, "_read_early", lambda *inputs: found.append(read(*inputs)) or found[-1])
+    ours = net.embed(batch, Mask(None, weight))
+    nodes = net.encoder(batch, None, weight)
+    plain = batch.mean_nodes(nodes) if pool == "mean" else batch.sum_nodes(nodes)
+    assert torch.allclose(ours, plain, atol=1e-12)
+    assert ours[2].tolist() == [0.0] * 8
+    slope = torch.randn(ours.shape, dtype=torch.double)
+    slopes = [torch.autograd.grad(one, weight, slope)[0] for one in (ours, plain)]
+    assert torch.allclose(*slopes, atol=1e-12)
+    ends_linear = kind in ("gin", "gcn")
+    assert [one is not None for one in found] == [early and ends_linear]
+    net.requires_grad_()  # what trains is read as ever
+    net.embed(batch)
+    net.train().embed(batch)
+    assert found[1:] == [None, None]

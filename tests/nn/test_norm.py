@@ -1,9 +1,12 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 
 from outland.nn import BatchNorm
-from outland.nn.norm import LinearBeforeNorm, normed
+from outland.nn.dropout import Dropout
+from outland.nn.norm import LinearBeforeNorm, folded, normed
 
 
 def test_masked_rows_do_not_count():
@@ -67,3 +70,56 @@ def test_a_still_norm_and_the_layer_before_it_are_one_map(relu, monkeypatch):
         monkeypatch.setattr(BatchNorm, "forward", None)  # nobody asks it
         found = normed(layer, after, x, relu=relu)
     assert torch.allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_still_norm_hands_the_slope_on_to_what_comes_before(relu):
+    torch.manual_seed(3)
+    layer, after = LinearBeforeNorm(5, 4).double().eval(), BatchNorm(4).double().eval()
+    with torch.no_grad():
+        for value in (*after.parameters(), after.running_mean):
+            value.normal_()
+    layer.requires_grad_(False), after.requires_grad_(False)
+    x, slope = torch.randn(9, 5).double().requires_grad_(), torch.randn(9, 4).double()
+    found = torch.autograd.grad(normed(layer, after, x, relu=relu), x, slope)[0]
+    expected = torch.autograd.grad(after(layer(x), relu=relu), x, slope)[0]
+    assert torch.allclose(found, expected, atol=1e-12)
+    assert folded(layer, after, None) is not None
+    for part in (layer.bias, after.weight):  # whoever moves needs a slope of its own
+        part.requires_grad_()
+        assert folded(layer, after, None) is None
+        part.requires_grad_(False)
+    assert folded(layer, after, Dropout(0.5)) is None
+    assert folded(layer, after, Dropout(0.5).eval()) is not None
+    assert folded(layer, after.train(), None) is None
+
+
+@pytest.mark.parametrize(("relu", "p"), [(False, None), (True, None), (True, 0.0)])
+@pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("rows", [0, 1, 2, 9])
+def test_the_constant_goes_past_a_norm_and_is_remembered(relu, p, momentum, rows):
+    torch.manual_seed(4)
+    layer, after = LinearBeforeNorm(5, 4).double(), BatchNorm(4, momentum=momentum).double()
+    with torch.no_grad():
+        layer.bias.normal_(std=3)
+        after.bias.normal_()
+    twin = deepcopy(after)
+    dropout = None if p is None else Dropout(p)
+    for _ in range(3):
+        x, slope = torch.randn(rows, 5).double(), torch.randn(rows, 4).double()
+        outs = [normed(layer, after, x, None, relu, dropout), twin(layer(x), None, relu, dropout)]
+        assert torch.allclose(*outs, atol=1e-10)
+        if rows:
+            wanted = ([layer.weight, *after.parameters()], [layer.weight, *twin.parameters()])
+            slopes = [torch.autograd.grad(out, parts, slope) for out, parts in zip(outs, wanted, strict=True)]
+            assert all(torch.allclose(one, other, atol=1e-10) for one, other in zip(*slopes, strict=True))
+    for ours, theirs in zip(after.buffers(), twin.buffers(), strict=True):
+        assert torch.allclose(ours.double(), theirs.double(), atol=1e-12)
+
+
+def test_two_passes_through_one_norm_can_both_go_back():
+    layer, after = LinearBeforeNorm(3, 2), BatchNorm(2)
+    one, other = (normed(layer, after, torch.randn(6, 3), relu=True).sum() for _ in range(2))
+    assert all(
+        slope.isfinite().all() for slope in torch.autograd.grad(one + other, [layer.weight, *after.parameters()])
+    )

@@ -88,6 +88,8 @@ def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, mo
     cells = study.cells(1, words, ["Original/motif-size", "DropEdge/motif-size", "AIA/motif-size"])
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 3}
     found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
-    assert found["Original"]["aug_train"] < 0.1  # the null
-    assert found["Original"]["aug_test"] > 0.4  # sizes that never occur in training, after a glance at them
+    # With so few graphs and steps the null is 0.00 to 0.12 over ten seeds, and sizes that never occur in training are
+    # 0.87 to 1.00 away, after a glance at them.
+    assert found["Original"]["aug_train"] < 0.2
+    assert found["Original"]["aug_test"] > 0.8
     assert all(set(values) == {"aug_train", "aug_test"} for values in found.values())

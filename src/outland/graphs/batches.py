@@ -81,7 +81,7 @@ class Batches:
 
     def plan(self, number: int) -> "Plan":
         """What the batches of one epoch will hold, without cutting any."""
-        order = self.index[self._order(number)]
+        order = self.index.index_select(0, self._order(number))
         steps = len(self)
         index = order.new_full((steps * self.size,), -1)
         index[: len(order)] = order[: len(index)]
@@ -90,13 +90,17 @@ class Batches:
 
     def _plan(self, index: Tensor) -> "Plan":
         """What batches of these graphs `[steps, size]` hold; -1 is no graph."""
-        return Plan(index, *(counts[index].sum(1).tolist() for counts in self._counts))
+        rows = torch.where(
+            index < 0, len(self.graphs), index
+        ).flatten()  # by `index_select`, as everywhere: it is faster
+        graphs, nodes, edges = self._counts.index_select(0, rows).reshape(*index.shape, 3).sum(1).T.tolist()
+        return Plan(index, graphs, nodes, edges)
 
     @cached_property
-    def _counts(self) -> list[Tensor]:
-        """Of each graph 1, its nodes and its edges; 0 in the last place, which -1 takes."""
-        counts = (torch.ones_like(self.graphs.node_counts), self.graphs.node_counts, self.graphs.edge_counts)
-        return [torch.cat([one, one.new_zeros(1)]) for one in counts]
+    def _counts(self) -> Tensor:
+        """Of each graph 1, its nodes and its edges, and no graph at the end `[G + 1, 3]`."""
+        nodes, edges = self.graphs.node_counts, self.graphs.edge_counts
+        return torch.cat([torch.stack([torch.ones_like(nodes), nodes, edges], 1), nodes.new_zeros(1, 3)])
 
     @cached_property
     def shapes(self) -> "Shapes":

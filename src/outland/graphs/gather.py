@@ -115,12 +115,10 @@ class Gatherer:
         graphs = self.graphs
         graph_mask = index >= 0 if padded else None
         index = index.clamp(min=0) if padded else index
-        nodes, node_graph, node_start, node_count = _rows(
-            self.node_counts[index], self.node_offsets[index], shape.nodes, graph_mask
-        )
-        edges, edge_graph, edge_start, edge_count = _rows(
-            self.edge_counts[index], self.edge_offsets[index], shape.edges, graph_mask
-        )
+        counts, offsets = self.node_counts.index_select(0, index), self.node_offsets.index_select(0, index)
+        nodes, node_graph, node_start, node_count = _rows(counts, offsets, shape.nodes, graph_mask)
+        counts, offsets = self.edge_counts.index_select(0, index), self.edge_offsets.index_select(0, index)
+        edges, edge_graph, edge_start, edge_count = _rows(counts, offsets, shape.edges, graph_mask)
         if firsts is not None:
             node_start, edge_start = node_start - firsts[:, 1], edge_start - firsts[:, 2]
         shift = node_start.index_select(0, edge_graph)
@@ -128,7 +126,7 @@ class Gatherer:
         edge_index = shift.new_empty(2, len(shift))
         for row, ends in zip(edge_index, graphs.edge_index, strict=True):
             torch.add(ends.index_select(0, edges), shift, out=row)
-        reverse = graphs.reverse.index_select(0, edges) + edge_start.index_select(0, edge_graph)
+        reverse = edge_start.index_select(0, edge_graph).add_(graphs.reverse.index_select(0, edges))
         node_mask = edge_mask = None
         if padded:
             node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
@@ -222,7 +220,7 @@ def _rows(
     row = torch.arange(total, device=counts.device)
     if graph_mask is None:
         owner = torch.arange(len(counts), device=counts.device).repeat_interleave(counts, output_size=total)
-        return row + (offsets - starts).index_select(0, owner), owner, starts, counts
+        return (offsets - starts).index_select(0, owner).add_(row), owner, starts, counts
     owner = torch.searchsorted(ends, row, right=True)
     none = counts.new_zeros(1)
     shift = torch.cat([offsets - starts, none]).index_select(0, owner)

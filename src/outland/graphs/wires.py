@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from outland import kernels
 
+_SUM = 0  # of the modes of an embedding bag
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
@@ -53,11 +54,12 @@ class Wires:
         """Several wires of batches that stand one after another, with so many groups and edges each, batch by batch."""
         sizes, firsts = torch.tensor(groups), torch.tensor([0, *edges[:-1]]).cumsum(0)
         owner = torch.arange(len(groups)).repeat_interleave(sizes + 1)  # each has one pointer more than groups
-        place, first, lengths = torch.arange(len(owner)) - owner, firsts[owner], [size + 1 for size in groups]
+        place, lengths = torch.arange(len(owner)) - owner, [size + 1 for size in groups]
+        first = firsts.index_select(0, owner)
         seen: dict[int, tuple[Tensor, ...]] = {}  # what is grouped alike shares its pointers
         for wires in all_wires:
             if id(wires.pointers) not in seen:
-                seen[id(wires.pointers)] = (wires.pointers[place] - first).split(lengths)
+                seen[id(wires.pointers)] = wires.pointers.index_select(0, place).sub_(first).split(lengths)
             rows = repeat(None) if wires.edges is None else wires.edges.split(edges)
             yield map(Wires, seen[id(wires.pointers)], rows, wires.nodes.split(edges))
 
@@ -135,7 +137,7 @@ def _sum_at(values: Tensor, wires: Wires) -> Tensor:
         total = gather_sum(_flat(values), wires.groups)
         return total.reshape(len(total), *values.shape[1:])
     edges = torch.arange(len(values), device=values.device) if wires.edges is None else wires.edges
-    return _product(wires.pointers, edges, None, values, len(values))
+    return _product(wires.pointers, edges, None, values)
 
 
 class _Scatter(torch.autograd.Function):
@@ -168,7 +170,7 @@ class _WeightedSum(torch.autograd.Function):
         ctx.save_for_backward(x if weight is not None else None, weight)
         ctx.wires = incoming, outgoing
         values = None if weight is None else incoming.ordered(weight)
-        return _product(incoming.pointers, incoming.nodes, values, x, len(x))
+        return _product(incoming.pointers, incoming.nodes, values, x)
 
     @staticmethod
     @once_differentiable
@@ -179,18 +181,29 @@ class _WeightedSum(torch.autograd.Function):
         for_x = for_weight = None
         if ctx.needs_input_grad[0]:
             values = None if weight is None else outgoing.ordered(weight)
-            for_x = _product(outgoing.pointers, outgoing.nodes, values, slope, len(slope))
+            for_x = _product(outgoing.pointers, outgoing.nodes, values, slope)
         if weight is not None and ctx.needs_input_grad[1]:
             for_weight = incoming.restored(_sampled(incoming, slope, x))
         return for_x, for_weight, None, None
 
 
-def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Tensor, width: int) -> Tensor:
-    """A sparse matrix with `width` columns times a dense one."""
-    shape, wide = (len(pointers) - 1, width), _widened(dense)
-    values = wide.new_ones(len(columns)) if values is None else values.to(wide.dtype)
+def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Tensor) -> Tensor:
+    """A sparse matrix with a column for each of `dense`'s rows, times that.
+
+    On a CPU as a sum of weighted embeddings, which is the same: MKL's sparse product fills its result with zeros and
+    copies it before it adds anything, and takes two to six times as long.
+    """
+    wide = _widened(dense)
+    values = None if values is None else values.to(wide.dtype)
     with _as_given(dense):
-        total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ wide
+        if dense.is_cuda:
+            values = wide.new_ones(len(columns)) if values is None else values
+            shape = (len(pointers) - 1, len(dense))
+            total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ wide
+        else:
+            rows, whole = _flat(wide).detach(), True  # what follows the last pointer is nobody's
+            total = torch.embedding_bag(rows, columns, pointers, False, _SUM, False, values, whole)[0]
+            total = total.reshape(len(total), *dense.shape[1:])
     return total.to(dense.dtype)
 
 

@@ -53,10 +53,7 @@ class Dropout(nn.Module):
             return x.relu() if relu else x
         if self.p == 1:
             return x * 0
-        kept = self._kept(x)
-        if relu:  # what is cut and what is dropped are left out together, on the way back too
-            kept &= x > 0
-        return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
+        return x * self._kept(x.detach(), relu).mul_(1 / (1 - self.p))
 
     def seed(self, device: torch.device) -> tuple[Tensor, int]:
         """A fresh seed for a kernel that draws by itself."""
@@ -64,12 +61,16 @@ class Dropout(nn.Module):
             return self.seeds.take()
         return torch.randint(2**31, (1,), generator=self.random, device=device), 0
 
-    def _kept(self, x: Tensor) -> Tensor:
-        """Which entries stay."""
+    def _kept(self, x: Tensor, relu: bool) -> Tensor:
+        """1 for entries that stay, 0 for others: what is cut at 0 and what is dropped are left out together."""
         if x.device.type != "cpu":
-            return torch.rand(x.shape, generator=self.random, device=x.device) >= self.p
-        # Random words of 64 bits, four entries a word: several times faster on a CPU than a coin for each entry. The
-        # chance is that of the nearest multiple of 1/65536.
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.long).random_(-(2**63), None, generator=self.random)
-        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-        return draws >= min(round(self.p * 2**16), 2**16 - 1) - 2**15
+            stays = torch.rand(x.shape, generator=self.random, device=x.device) >= self.p
+            return (stays & (x > 0) if relu else stays).to(x.dtype)
+        # Random words of 64 bits, four or eight entries a word: several times faster on a CPU than a coin for each. The
+        # chance is that of the nearest multiple of 1/65536. Answers are written as numbers at once: faster too.
+        bits = 8 if (self.p * 2**8).is_integer() else 16
+        words = torch.empty(-(-x.numel() * bits // 64), dtype=torch.long).random_(-(2**63), None, generator=self.random)
+        draws = words.view(torch.int8 if bits == 8 else torch.int16)[: x.numel()].view(x.shape)
+        dropped = min(round(self.p * 2**bits), 2**bits - 1)  # of all that can be drawn
+        kept = torch.ge(draws, dropped - 2 ** (bits - 1), out=torch.empty_like(x))
+        return kept.mul_(torch.gt(x, 0, out=torch.empty_like(x))) if relu else kept

@@ -1,5 +1,7 @@
 """A stack of message-passing layers: graphs in, node embeddings out."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -9,8 +11,10 @@ from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Conv, Wiring
 from outland.nn.dropout import Dropout
 from outland.nn.features import FeatureEncoder
-from outland.nn.norm import linear_before, norm, normed
+from outland.nn.norm import folded, linear_before, norm, normed
 from outland.nn.settings import BackboneSettings
+
+Pool = Callable[[Tensor], Tensor]
 
 
 class Encoder(nn.Module):
@@ -64,8 +68,9 @@ class Encoder(nn.Module):
         edge_weight: Tensor | None = None,
         states: Tensor | None = None,
         edge_states: list[Tensor] | None = None,
+        pool: Pool | None = None,
     ) -> Tensor:
-        """Node embeddings `[N, width]`.
+        """Node embeddings `[N, width]`, or what a readout makes of them.
 
         Args:
             batch: the graphs.
@@ -73,6 +78,7 @@ class Encoder(nn.Module):
             edge_weight: multiplies each edge's message in every layer `[E]`.
             states: node vectors to start from instead of `embed(batch)`.
             edge_states: what `edge_states(batch)` gives, where several passes share it.
+            pool: the readout, a sum or mean over each graph's nodes.
         """
         x = self.embed(batch) if states is None else states
         if node_weight is not None:
@@ -88,6 +94,8 @@ class Encoder(nn.Module):
             h = conv.before_last(
                 x, Wiring(batch, edge_weight, edge_state, nonnegative=place > 0 and not added), initial
             )
+            if last and pool is not None and (found := self._read_early(h, conv, normalise, pool)) is not None:
+                return found
             then = (batch.node_mask, not last, self.dropout)
             h = normalise(h, *then) if conv.last is None else normed(conv.last, normalise, h, *then)
             if self.settings.residual and h.shape == x.shape:
@@ -97,7 +105,21 @@ class Encoder(nn.Module):
                 h = h + batch.spread(memory)
             kept.append(h)
             x = h
-        return self._jump(kept)
+        z = self._jump(kept)
+        return z if pool is None else pool(z)
+
+    def _read_early(self, h: Tensor, conv: Conv, normalise: nn.Module, pool: Pool) -> Tensor | None:
+        """The readout before the last linear map instead of after it, where that map is all that is left.
+
+        A sum of mapped rows is the mapped sum, and there are fewer graphs than nodes.
+        """
+        if conv.last is None or self.settings.residual or self.settings.jumping != "last":
+            return None
+        one = folded(conv.last, normalise, self.dropout)
+        if one is None:
+            return None
+        weight, constant = one
+        return torch.addcmul(pool(h) @ weight.T, pool(h.new_ones(len(h), 1)), constant)
 
     def _jump(self, kept: list[Tensor]) -> Tensor:
         if self.join is not None:

@@ -57,8 +57,9 @@ class GraphNet(nn.Module):
     ) -> Tensor:
         """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not the readout."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
-        z = self.encoder(batch, node, edge, states, edge_states)
-        return batch.mean_nodes(z) if self.encoder.settings.pool == "mean" else batch.sum_nodes(z)
+        pool = batch.mean_nodes if self.encoder.settings.pool == "mean" else batch.sum_nodes
+        z: Tensor = self.encoder(batch, node, edge, states, edge_states, pool)
+        return z
 
     def forward(
         self,

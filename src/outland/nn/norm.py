@@ -61,31 +61,58 @@ def normed(
 ) -> Tensor:
     """A linear layer and the norm after it: `norm(linear(x), mask, relu, dropout)`, as one where that pays."""
     if isinstance(norm, BatchNorm) and isinstance(linear, LinearBeforeNorm):
-        parts = (x, *linear.parameters(), *norm.parameters())
-        moved = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
-        still = not norm.training and not moved and (dropout is None or not dropout.training)
         if norm.momentum is not None and _small(x):
             from outland.kernels.linear import linear_moments, linear_normed  # needs Triton
 
-            if still:
+            if _still(linear, norm, dropout) and not (torch.is_grad_enabled() and x.requires_grad):
                 return linear_normed(x, linear.weight, linear.bias, mask, norm.plan(relu))
             if norm.training and type(norm) is BatchNorm:
                 mapped, moments = linear_moments(x, linear.weight, linear.bias, mask)
                 return norm.fused(mapped, mask, relu, dropout, moments)
-        if still and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
-            return _folded(linear, norm, x, relu)
+        one = folded(linear, norm, dropout)
+        if one is not None:
+            mapped = nn.functional.linear(x, *one)
+            return mapped.relu_() if relu else mapped
+        if _constant_passes(linear, norm, x, mask):
+            return _past(linear, norm, x, relu, dropout)
     out: Tensor = norm(linear(x), mask, relu, dropout)
     return out
 
 
-def _folded(linear: nn.Linear, norm: "BatchNorm", x: Tensor, relu: bool) -> Tensor:
-    """Where statistics stand still, batch norm is a linear map, and two of them are one: a pass over the rows less."""
+def _still(linear: nn.Linear, norm: nn.Module, dropout: Dropout | None) -> bool:
+    """Whether nobody trains the two, and nothing is dropped behind them."""
+    moved = torch.is_grad_enabled() and any(part.requires_grad for part in (*linear.parameters(), *norm.parameters()))
+    return not norm.training and not moved and (dropout is None or not dropout.training)
+
+
+def folded(linear: nn.Linear, norm: nn.Module, dropout: Dropout | None) -> tuple[Tensor, Tensor] | None:
+    """Weight and constant of a linear layer and its norm as one map, which they are where statistics stand still.
+
+    None where they are not, and on a GPU, whose kernels do both at once.
+    """
+    cpu = linear.weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    if not (cpu and isinstance(norm, BatchNorm) and _still(linear, norm, dropout)):
+        return None
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-    bias = torch.addcmul(norm.bias, linear.bias - norm.running_mean, scale)
-    out = nn.functional.linear(x, linear.weight * scale[:, None], bias)
-    return out.relu_() if relu else out
+    return linear.weight * scale[:, None], torch.addcmul(norm.bias, linear.bias - norm.running_mean, scale)
+
+
+def _constant_passes(linear: nn.Linear, norm: "BatchNorm", x: Tensor, mask: Tensor | None) -> bool:
+    """Whether batch norm takes the linear layer's constant away again, and it is known what it remembers."""
+    training = linear.training and norm.training and norm.momentum is not None and type(norm) is BatchNorm
+    cpu = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    return training and cpu and mask is None and len(x) > 0
+
+
+def _past(linear: nn.Linear, norm: "BatchNorm", x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
+    """The constant goes past a norm that would take it away, into the running mean: a pass over the rows less."""
+    assert norm.running_mean is not None
+    assert norm.momentum is not None
+    out: Tensor = norm(x @ linear.weight.T, None, relu, dropout)
+    norm.running_mean.data.add_(linear.bias.data, alpha=norm.momentum)  # autograd keeps it, but only to look at in eval
+    return out
 
 
 def _small(x: Tensor) -> bool:
@@ -134,7 +161,10 @@ class BatchNorm(nn.BatchNorm1d):
         still = not self.training and not moved
         if self.momentum is not None and kernels.fits(x) and len(x) and (self.training or still):
             return self.fused(x, mask, relu, dropout)
-        return then(self._normalise(x, mask), relu, dropout)
+        normalised = self._normalise(x, mask)
+        if relu and dropout is None and normalised is not x:
+            return normalised.relu_()
+        return then(normalised, relu, dropout)
 
     def _normalise(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The plain twin of what the GPU's kernels do."""
