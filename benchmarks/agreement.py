@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/agreement.py [--out results/agreement.json]
 
 Dropout is off and products are in full single precision. Differences are the largest over all loss terms up to a step.
-In single precision a batch of a few hundred thousand ReLUs has some so near to 0 that rounding decides their slope, so
+In single precision a batch of half a million ReLUs has some so near to 0 that rounding decides their slope, so
 two devices part at some step, as single and double precision do on one; in double precision, where no kernel of ours is
 used, they do not. The learning rate is one that a GPU, which keeps it in single precision, does not round.
 """

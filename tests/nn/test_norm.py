@@ -95,7 +95,7 @@ def test_a_still_norm_hands_the_slope_on_to_what_comes_before(relu):
 
 
 @pytest.mark.parametrize(("relu", "p"), [(False, None), (True, None), (True, 0.0)])
-@pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0, None])
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
 def test_the_constant_goes_past_a_norm_and_is_remembered(relu, p, momentum, rows):
     torch.manual_seed(4)
@@ -115,6 +115,17 @@ def test_the_constant_goes_past_a_norm_and_is_remembered(relu, p, momentum, rows
             assert all(torch.allclose(one, other, atol=1e-10) for one, other in zip(*slopes, strict=True))
     for ours, theirs in zip(after.buffers(), twin.buffers(), strict=True):
         assert torch.allclose(ours.double(), theirs.double(), atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_half_precision_is_left_to_the_layers_themselves(training):
+    torch.manual_seed(5)
+    layer, after, x = LinearBeforeNorm(40, 30).train(training), BatchNorm(30).train(training), torch.randn(50, 40)
+    twin = deepcopy(after)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        found, expected = normed(layer, after, x), twin(layer(x))
+    assert torch.equal(found, expected)
+    assert all(torch.equal(one, other) for one, other in zip(after.buffers(), twin.buffers(), strict=True))
 
 
 def test_two_passes_through_one_norm_can_both_go_back():

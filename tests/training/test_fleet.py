@@ -98,7 +98,10 @@ def test_a_run_that_has_ended_is_let_go_before_the_next_begins(cache, tmp_path, 
 
     def spoiled(self, log, epoch):
         if self.method.name == "dir":
-            raise Diverged("the loss became NaN")
+            try:
+                raise ValueError(log)
+            except ValueError as reason:
+                raise Diverged("the loss became NaN") from reason
         return read(self, log, epoch)
 
     monkeypatch.setattr(Trainer, "__init__", counted)

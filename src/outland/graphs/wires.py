@@ -191,7 +191,7 @@ def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Te
     """A sparse matrix with a column for each of `dense`'s rows, times that.
 
     On a CPU as a sum of weighted embeddings, which is the same: MKL's sparse product fills its result with zeros and
-    copies it before it adds anything, and takes two to six times as long.
+    copies it before it adds anything, and takes twice as long or more. Every column lies before the last pointer.
     """
     wide = _widened(dense)
     values = None if values is None else values.to(wide.dtype)
@@ -201,8 +201,8 @@ def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Te
             shape = (len(pointers) - 1, len(dense))
             total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ wide
         else:
-            rows, whole = _flat(wide).detach(), True  # what follows the last pointer is nobody's
-            total = torch.embedding_bag(rows, columns, pointers, False, _SUM, False, values, whole)[0]
+            rows, with_last = _flat(wide).detach(), True
+            total = torch.embedding_bag(rows, columns, pointers, False, _SUM, False, values, with_last)[0]
             total = total.reshape(len(total), *dense.shape[1:])
     return total.to(dense.dtype)
 

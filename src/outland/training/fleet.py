@@ -114,8 +114,7 @@ class _Crowd:
         except torch.OutOfMemoryError:
             self._make_room(place)
         except Exception as problem:
-            traceback.clear_frames(problem.__traceback__)  # or it would hold on to the run
-            self.result.failures[place] = problem
+            self.result.failures[place] = _loosened(problem)
         del self.sailing[place]
         return True
 
@@ -127,6 +126,15 @@ class _Crowd:
         self.width = len(self.sailing) - 1
         say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((place, True))
+
+
+def _loosened(problem: Exception) -> Exception:
+    """The problem, and those it came from, without what their frames hold: the whole run."""
+    each: BaseException | None = problem
+    while each is not None:
+        traceback.clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__
+    return problem
 
 
 class _Room:
