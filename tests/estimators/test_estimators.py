@@ -95,10 +95,10 @@ def test_a_fit_learns_and_its_probabilities_are_probabilities(fitted):
     found = fitted.predict_proba(smiles)
     assert found.shape == (len(smiles), 2)
     assert np.allclose(found.sum(1), 1)
-    # One seed has 0.55 to 0.82, with a mean of 0.72 and a deviation of 0.06 over sixteen: four have more than 0.6.
+    # One seed has 0.55 to 0.82, with a mean of 0.72 and a deviation of 0.06 over sixteen.
     others = [clone(fitted).set_params(random_state=seed).fit(smiles, labels) for seed in (1, 2, 3)]
     each = [roc_auc_score(labels, model.predict_proba(smiles)[:, 1]) for model in (fitted, *others)]
-    assert np.mean(each) > 0.6
+    assert np.mean(each) > 0.65
     said = fitted.predict(smiles)
     assert ((found[:, 1] > fitted.model_.threshold) == (said == 1)).all()
     assert fitted.score(smiles, labels) == (said == labels).mean()

@@ -84,12 +84,12 @@ def test_the_study_of_diversity_measures_entropies_and_shows_augmented_graphs(mo
 def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(measures, "SETTINGS", ShiftSettings(trials=1, folds=3, steps=30, samples=500, epsilon=1e-12))
     study = find_study("shift")
-    words = ["train.epochs=1", "data.limit=60", "backbone.width=8"]
+    words = ["train.epochs=1", "data.limit=120", "backbone.width=8"]
     cells = study.cells(1, words, ["Original/motif-size", "DropEdge/motif-size", "AIA/motif-size"])
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 3}
     found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
-    # With so few graphs and steps the null is 0.00 to 0.12 over ten seeds, and sizes that never occur in training are
-    # 0.87 to 1.00 away, after a glance at them.
-    assert found["Original"]["aug_train"] < 0.2
+    # Over five seeds the null is 0.00 to 0.04 (of half as many graphs 0.00 to 0.12), and sizes that never occur in
+    # training are 1.00 away, after a glance at them.
+    assert found["Original"]["aug_train"] < 0.1
     assert found["Original"]["aug_test"] > 0.8
     assert all(set(values) == {"aug_train", "aug_test"} for values in found.values())

@@ -201,9 +201,10 @@ def _product(pointers: Tensor, columns: Tensor, values: Tensor | None, dense: Te
             shape = (len(pointers) - 1, len(dense))
             total: Tensor = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False) @ wide
         else:
-            rows, with_last = _flat(wide).detach(), True
-            total = torch.embedding_bag(rows, columns, pointers, False, _SUM, False, values, with_last)[0]
-            total = total.reshape(len(total), *dense.shape[1:])
+            sums, *_ = torch.embedding_bag(
+                _flat(wide).detach(), columns, pointers, mode=_SUM, per_sample_weights=values, include_last_offset=True
+            )
+            total = sums.reshape(len(sums), *dense.shape[1:])
     return total.to(dense.dtype)
 
 

@@ -90,8 +90,7 @@ def folded(linear: nn.Linear, norm: nn.Module, dropout: Dropout | None) -> tuple
 
     None where they are not, and on a GPU, whose kernels do both at once.
     """
-    cpu = linear.weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    if not (cpu and isinstance(norm, BatchNorm) and _still(linear, norm, dropout)):
+    if not (_on_cpu(linear.weight) and isinstance(norm, BatchNorm) and _still(linear, norm, dropout)):
         return None
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -102,8 +101,12 @@ def folded(linear: nn.Linear, norm: nn.Module, dropout: Dropout | None) -> tuple
 def _constant_passes(linear: nn.Linear, norm: "BatchNorm", x: Tensor, mask: Tensor | None) -> bool:
     """Whether batch norm takes the linear layer's constant away again, and it is known what it remembers."""
     training = linear.training and norm.training and norm.momentum is not None and type(norm) is BatchNorm
-    cpu = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    return training and cpu and mask is None and len(x) > 0
+    return training and _on_cpu(x) and mask is None and len(x) > 0
+
+
+def _on_cpu(tensor: Tensor) -> bool:
+    """Whether a CPU computes here, and in single or double precision: half is left to the layers themselves."""
+    return tensor.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _past(linear: nn.Linear, norm: "BatchNorm", x: Tensor, relu: bool, dropout: Dropout | None) -> Tensor:
