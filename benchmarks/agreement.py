@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 from shapes import family
 
+from outland.devices import find_device
 from outland.graphs import Splits
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
-from outland.training.record import describe_environment
-from outland.training.runs import find_device
+from outland.training.record import describe_platform
 
 STEPS = (1, 10, 25, 50)
 KINDS = ("float32", "float64")
@@ -89,7 +89,7 @@ def main() -> None:
         for name in ("erm", "aia", "vrex" if shape == "motif" else "gsat"):
             rows.append({"family": shape, "method": name} | compare(name, splits, here))
             print(rows[-1], flush=True)
-    arguments.out.write_text(json.dumps({"environment": describe_environment(here), "rows": rows}, indent=1) + "\n")
+    arguments.out.write_text(json.dumps({"environment": describe_platform(here), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def prepare(name: str, domain: str, cache: Cache, data: DataFolder) -> dict:
 def train(name: str, domain: str, kind: str, method: str, cache: Cache, data: DataFolder, out: str) -> dict:
     """One epoch on a cut of the data."""
     words = ["data.limit=256", "backbone.width=16", "train.epochs=1", "train.burn_in=0"]
-    spec = RunSpec.from_words(name, method, words, shift=domain, kind=kind)
+    spec = RunSpec.from_words(name, method, words, domain=domain, kind=kind)
     record = run(spec, out, device="cpu", cache=cache, data=data)
     return {
         "dataset": name,
@@ -50,7 +50,7 @@ def train(name: str, domain: str, kind: str, method: str, cache: Cache, data: Da
         "kind": kind,
         "method": method,
         "metric": record.metric,
-        "test": record.test(),
+        "test": record.test_score,
         "seconds": round(record.timing["seconds"], 2),
     }
 

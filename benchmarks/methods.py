@@ -24,9 +24,9 @@ def one(method: str, seed: int, epochs: int, folder: str) -> dict:
     from outland.training import RunSpec, run
 
     torch.set_num_threads(1)
-    spec = RunSpec.from_words("motif", method, [*WORDS, f"train.epochs={epochs}"], shift="base", seed=seed)
+    spec = RunSpec.from_words("motif", method, [*WORDS, f"train.epochs={epochs}"], domain="base", seed=seed)
     record = run(spec, folder, device="cpu")
-    chosen, last = record.selection[record.chosen], record.selection["last_epoch"]
+    chosen, last = record.selection[record.selected], record.selection["last_epoch"]
     return {
         "method": method,
         "seed": seed,

@@ -26,7 +26,9 @@ WORDS = ["data.limit=3000", f"backbone.width={WIDTH}", f"train.batch_size={BATCH
 
 def spec(seed: int) -> RunSpec:
     """What both carry out."""
-    return RunSpec.from_words("motif", "aia:released", [*WORDS, "train.checkpoint_every=1000"], shift="base", seed=seed)
+    return RunSpec.from_words(
+        "motif", "aia:released", [*WORDS, "train.checkpoint_every=1000"], domain="base", seed=seed
+    )
 
 
 def ours(seed: int) -> dict[str, float]:

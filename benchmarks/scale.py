@@ -165,7 +165,7 @@ def checkpoint_bytes() -> dict[str, int]:
     for job in jobs():
         spec = job.specs[0]
         with torch.device("meta"):
-            method = build_method(spec.method, schema, spec.backbone, spec.settings)
+            method = build_method(spec.method, schema, spec.backbone, spec.method_params)
         weights = sum(parameter.numel() for parameter in method.parameters())
         state = sum(tensor.numel() for tensor in method.state_dict().values())
         found[spec.method] = 4 * (2 * state + 2 * weights)

@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from outland.devices import find_device
 from outland.graphs import Task
 from outland.progress import console
 from outland.training import RunSpec, run_fleet
-from outland.training.record import describe_environment
-from outland.training.runs import find_device
+from outland.training.record import describe_platform
 from outland.training.selection import selections
 
 FRAME = ["train.epochs=100", "train.burn_in=0.7", "train.checkpoint_every=50"]
@@ -28,7 +28,7 @@ PARTS = ("id_val", "id_test", "val", "test")
 def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) -> dict:
     """The runs of one cell."""
     shift, method, *settings = words.split()
-    specs = [RunSpec.from_words("motif", method, [*FRAME, *settings, *more], shift=shift, seed=seed) for seed in seeds]
+    specs = [RunSpec.from_words("motif", method, [*FRAME, *settings, *more], domain=shift, seed=seed) for seed in seeds]
     started = time.perf_counter()
     fleet = run_fleet(specs, folder, device=device)
     for place, problem in fleet.failures.items():
@@ -107,7 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     started = time.perf_counter()
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"cells": []}
-    found["environment"] = describe_environment(find_device(arguments.device))
+    found["environment"] = describe_platform(find_device(arguments.device))
     found["frame"] = [*FRAME, *arguments.more]
     done = {(one["cell"], one["first"]) for one in found["cells"]}
     for words in arguments.cells:

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from outland.files import write_text
 from outland.nn import BackboneSettings
 from outland.shift import ShiftSettings, compare, fresh_draws, measure_shift, radius_study, train_moments
 from outland.shift.domains import domain_features
@@ -25,6 +24,7 @@ from outland.shift.integral import Vectors
 from outland.shift.pair import make_pair
 from outland.shift.sources import find_sides
 from outland.shift.trials import aligned, draw_trial
+from outland.storage.files import write_text
 from outland.training import RunSpec, prepare
 
 PAPER = {"motif/base": 0.557, "motif/size": 0.522, "cmnist/color": 0.490, "molbbbp/scaffold": 0.419}
@@ -110,11 +110,11 @@ def diversity() -> list[dict[str, Any]]:
     """DropEdge by fresh draws, AIA over training, on 1,000 training graphs of a small cut of Motif-base."""
     rows = []
     for words in (["method.drop=0.2"], ["method.drop=0.5"]):
-        spec = RunSpec.from_words("motif", "dropedge", [*LAB, *words], shift="base")
+        spec = RunSpec.from_words("motif", "dropedge", [*LAB, *words], domain="base")
         watched = fresh_draws(*prepare(spec, torch.device("cpu")), moments=50)
         rows.append({"run": f"dropedge {words[0]}", **watched.diversity("edge").to_json()})
     for method in ("aia:released", "aia:paper"):
-        watched = train_moments(RunSpec.from_words("motif", method, LAB, shift="base"), skip=10)
+        watched = train_moments(RunSpec.from_words("motif", method, LAB, domain="base"), skip=10)
         for over in ("edge", "node"):
             rows.append({"run": method, **watched.diversity(over).to_json()})
     return rows

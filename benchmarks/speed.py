@@ -23,13 +23,13 @@ from shapes import family
 from torch.utils.flop_counter import FlopCounterMode
 from torch_geometric.loader import DataLoader
 
+from outland.devices import find_device
 from outland.graphs import Batches, Splits
 from outland.methods import METHODS, Progress, build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
 from outland.training.precision import computing
-from outland.training.record import describe_environment
-from outland.training.runs import find_device
+from outland.training.record import describe_platform
 from outland.training.steps import Steps
 
 FAMILIES = {"motif": (300, 512), "cmnist": (300, 96), "molbbbp": (64, 512), "molhiv": (300, 512)}  # width, graphs
@@ -338,7 +338,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device = find_device(arguments.device)
     started = time.perf_counter()
-    found: dict = {"environment": describe_environment(device), "threads": torch.get_num_threads()}
+    found: dict = {"environment": describe_platform(device), "threads": torch.get_num_threads()}
     for name in arguments.only:
         found[name] = PARTS[name](device, arguments.rounds)
         found["seconds"] = round(time.perf_counter() - started, 1)

@@ -12,9 +12,9 @@ from outland.graphs import PackedGraphs, Schema, Splits, Task
 from outland.methods import Method, Progress, build_method, find_method, method_settings, rebuild_method
 from outland.nn import BackboneSettings, Dropout
 from outland.training import Trainer, TrainSettings
+from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
 from outland.training.stepper import Stepper
-from outland.training.watch import Watcher
 from tests.conftest import whole
 
 SMALL = BackboneSettings(width=8, layers=3, dropout=0.0)
@@ -46,7 +46,7 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-class StopsAfterOne(Watcher):
+class StopsAfterOne(Callback):
     """Ctrl-C in the second epoch."""
 
     def epoch(self, row: dict[str, Any], metric: str) -> None:
@@ -207,7 +207,7 @@ class MethodCase:
         complete = self.trainer(any_splits)
         complete.fit()
         half = self.trainer(any_splits, Checkpoints(tmp_path))
-        half.watcher = StopsAfterOne()
+        half.callback = StopsAfterOne()
         with pytest.raises(KeyboardInterrupt):
             half.fit()
         resumed = self.trainer(any_splits, Checkpoints(tmp_path))

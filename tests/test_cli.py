@@ -36,7 +36,7 @@ def outland(cache, tmp_path, monkeypatch, capsys):
 
 
 def test_train_writes_a_record_and_names_it(outland, tmp_path):
-    done = outland("train", "motif", "--shift", "base", "--method", "aia", "--set", "method.gamma=0.5", *TINY)
+    done = outland("train", "motif", "--domain", "base", "--method", "aia", "--set", "method.gamma=0.5", *TINY)
     assert done.returncode == 0, done.stderr
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["aia", "aia"]  # no bars without a terminal
     (record,) = tmp_path.glob("runs/*/record.json")
@@ -50,7 +50,7 @@ def test_train_writes_a_record_and_names_it(outland, tmp_path):
         (["train", "motiv"], ["unknown dataset 'motiv'", "Did you mean 'motif'?", "Valid: "]),
         (["train", "motif", "--method", "aai"], ["unknown method 'aai'", "'aia'", "erm"]),
         (["train", "motif", "--method", "aia:papr"], ["unknown preset of aia 'papr'", "'paper'", "rdia"]),
-        (["train", "motif", "--shift", "colour"], ["unknown shift of motif 'colour'", "Valid: base, size"]),
+        (["train", "motif", "--domain", "colour"], ["unknown domain of motif 'colour'", "Valid: base, size"]),
         (["train", "motif", "--kind", "covariat"], ["Did you mean 'covariate'?"]),
         (["train", "motif", "--set", "method.gama=1"], ["unknown setting of method 'gama'", "Did you mean 'gamma'?"]),
         (["train", "motif", "--set", "methd.gamma=1"], ["unknown group of settings 'methd'", "'method'"]),
@@ -143,9 +143,9 @@ def test_methods_are_listed_with_needs_masks_and_cost(outland):
 
 
 def test_data_prepare_and_verify(outland):
-    done = outland("data", "prepare", "motif", "--shift", "base")
+    done = outland("data", "prepare", "motif", "--domain", "base")
     assert "train 18,000" in done.stdout
-    done = outland("data", "verify", "motif", "--shift", "base")
+    done = outland("data", "verify", "motif", "--domain", "base")
     assert done.returncode == 0
     assert done.stdout.count("as published") == 5
 
@@ -179,14 +179,14 @@ TOX = ["NR-AR", "NR-AhR", "SR-MMP"]
         (
             "bbbp.csv",
             ["p_np"],
-            ["--shift", "scaffold"],
+            ["--domain", "scaffold"],
             ["298 of 300 rows are usable; 2 set aside", "quarantine.csv", "rocauc"],
         ),
-        ("tox21.csv", TOX, ["--shift", "size"], ["task: binary", "rocauc"]),
+        ("tox21.csv", TOX, ["--domain", "size"], ["task: binary", "rocauc"]),
         (
             "esol.csv",
             ["measured log solubility in mols per litre"],
-            ["--shift", "random"],
+            ["--domain", "random"],
             ["task: regression", "rmse"],
         ),
     ],
@@ -209,8 +209,8 @@ def test_train_on_a_table(outland, tmp_path, file, targets, rest, words, method)
         (["--target", "pnp"], "unknown column of bbbp.csv 'pnp'. Did you mean 'p_np'? Valid: name, num, p_np, smiles"),
         ([], "Name it with --target"),
         (["--target", "p_np", "--strict"], "2 rows cannot be used; the first: row 60, column 'smiles'"),
-        (["--target", "p_np", "--shift", "time"], "name it with --time"),
-        (["--target", "p_np", "--shift", "scafold"], "Did you mean 'scaffold'?"),
+        (["--target", "p_np", "--domain", "time"], "name it with --time"),
+        (["--target", "p_np", "--domain", "scafold"], "Did you mean 'scaffold'?"),
         (["--target", "p_np", "--task", "ranking"], "unknown value of table.task 'ranking'"),
     ],
 )
@@ -246,7 +246,7 @@ def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_
     assert done.returncode == 0, done.stderr
     (record,) = tmp_path.glob("runs/*-Yours-*/record.json")
     plain = json.loads(record.read_text())
-    assert plain["spec"]["settings"]["strength"] == 1
+    assert plain["spec"]["method_params"]["strength"] == 1
     assert "risk.penalty" in plain["curves"][0]["loss"]
     assert outland(*words, "--resume").returncode == 0
     absolute = [str(tmp_path / word) if word.startswith("yours.py") else word for word in words]

@@ -84,7 +84,7 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
 
 
 def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path):  # noqa: F811
-    done = outland("fit", "bbbp.csv", "--target", "p_np", "--shift", "random", "--out", "m", *SMALLER)
+    done = outland("fit", "bbbp.csv", "--target", "p_np", "--domain", "random", "--out", "m", *SMALLER)
     assert done.returncode == 0, done.stderr
     told = done.stdout
     assert "drawn at random and not seen, it puts a '1' above a '0' in" in told
@@ -184,7 +184,7 @@ def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model)
         (["fit", "one.csv", "--target", "y"], "every label in 'y' is '1': there is nothing to tell apart"),
         (["fit", "bad.csv", "--target", "y"], "no row of bad.csv can be used"),
         (["fit", "bbbp.csv", "--target", "p_np", "--method", "aai"], "Did you mean 'aia'"),
-        (["fit", "bbbp.csv", "--target", "p_np", "--shift", "scafold"], "Did you mean 'scaffold'"),
+        (["fit", "bbbp.csv", "--target", "p_np", "--domain", "scafold"], "Did you mean 'scaffold'"),
         (["fit", "bbbp.csv", "--target", "p_np", "--set", "method.gama=1"], "Did you mean 'gamma'"),
         (["predict", "nowhere", "bbbp.csv"], "there is no model folder nowhere"),
         (["predict", "MODEL", "nowhere.csv"], "there is no file nowhere.csv"),

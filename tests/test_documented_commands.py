@@ -96,6 +96,6 @@ def test_a_documented_command_works(workplace, command, request, monkeypatch):
 def test_the_commands_are_found():
     found = commands()
     assert len(found) > 25
-    assert "train motif --shift base --method aia --seed 1" in found
+    assert "train motif --domain base --method aia --seed 1" in found
     assert "shift motif/base:train motif/base:test" in found
     assert "train motif --method path/to/yours.py:Yours --set method.strength=1" in found

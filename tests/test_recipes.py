@@ -21,7 +21,7 @@ def test_every_hyper_parameter_that_is_searched_has_a_value_and_a_source(dataset
                 found = {one.name: one for one in recipe.ingredients(dataset, shift, kind, method)}
                 for name in ("epochs", "batch_size", "width", "layers", "lr", *find_method(method).space):
                     assert found[name].source, (dataset, method, name)
-                RunSpec.make(dataset, method, shift=shift, kind=kind, recipe=recipe)
+                RunSpec.make(dataset, method, domain=shift, kind=kind, recipe=recipe)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -47,29 +47,33 @@ def test_expected_numbers_are_the_papers():
 
 def test_the_papers_table_and_the_released_command_are_both_there():
     recipe = find_recipe("motif")
-    released = RunSpec.make("motif", "aia", shift="base", recipe=recipe).settings
-    paper = RunSpec.make("motif", "aia:paper", shift="base", recipe=recipe).settings
+    released = RunSpec.make("motif", "aia", domain="base", recipe=recipe).method_params
+    paper = RunSpec.make("motif", "aia:paper", domain="base", recipe=recipe).method_params
     assert (released.lr, released.lr_augmenter, released.front_layers) == (1e-3, 5e-3, 2)
     assert (paper.lr, paper.lr_augmenter, paper.front_layers) == (5e-3, 1e-3, 0)
     table = paper_table("hyperparameters")
     for place, column in enumerate(table["columns"]):
         dataset, shift = column.split("-")
-        spec = RunSpec.make(dataset, "aia:paper", shift=shift, kind="covariate", recipe=recipe_for(dataset))
+        spec = RunSpec.make(dataset, "aia:paper", domain=shift, kind="covariate", recipe=recipe_for(dataset))
         assert f"{spec.backbone.layers}-{spec.backbone.width}" == table["backbone"][place]
-        assert spec.settings.lr == table["lr_classifier_beta"][place]
-        assert spec.settings.lr_augmenter == table["lr_augmenter_alpha"][place]
-        assert (spec.settings.lambda_s, spec.settings.gamma) == (table["lambda_s"][place], table["gamma"][place])
+        assert spec.method_params.lr == table["lr_classifier_beta"][place]
+        assert spec.method_params.lr_augmenter == table["lr_augmenter_alpha"][place]
+        params = spec.method_params
+        assert (params.lambda_s, params.gamma) == (
+            table["lambda_s"][place],
+            table["gamma"][place],
+        )
 
 
 def test_special_sections_win_and_changes_win_over_them():
     recipe = find_recipe("molbbbp")
-    scaffold = RunSpec.make("molbbbp", "aia", shift="scaffold", recipe=recipe)
-    size = RunSpec.make("molbbbp", "aia", shift="size", recipe=recipe)
+    scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold", recipe=recipe)
+    size = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe)
     assert (scaffold.backbone.width, scaffold.settings.lr) == (64, 1e-3)
     assert (size.backbone.width, size.settings.lr, size.settings.gamma) == (32, 5e-3, 0.5)
-    asked = RunSpec.make("molbbbp", "aia", shift="size", recipe=recipe, changes={"backbone": {"width": "16"}})
+    asked = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe, changes={"backbone": {"width": "16"}})
     assert asked.backbone.width == 16
-    assert RunSpec.make("molbbbp", "aia:rdia", shift="size", recipe=recipe).settings.lr == 5e-3
+    assert RunSpec.make("molbbbp", "aia:rdia", domain="size", recipe=recipe).method_params.lr == 5e-3
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from rich.table import Table
 from outland.graphs import Cache
 from outland.report.masks import draw_masks
 from outland.training import RunRecord, RunSpec, load_model, prepare, run
+from outland.training.callbacks import progress_callback, shown
 from outland.training.runs import RunFolder
-from outland.training.watch import shown, watcher
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.
 _SETTINGS = [
@@ -34,12 +34,12 @@ def demo(out: Path, seed: int, cache: Cache | None = None) -> Path:
     torch.set_num_threads(1)  # tensors this small gain nothing from a second thread, and lose much on a busy machine
     screen = Console()
     screen.print(_STORY)
-    specs = {method: RunSpec.from_words("motif", method, _SETTINGS, shift="base", seed=seed) for method in _METHODS}
+    specs = {method: RunSpec.from_words("motif", method, _SETTINGS, domain="base", seed=seed) for method in _METHODS}
     folders = {method: RunFolder(out, spec) for method, spec in specs.items()}
     records = {}
     for method, spec in specs.items():
         again = folders[method].record_path.exists()
-        records[method] = run(spec, out, resume=not again, force=again, cache=cache, watcher=watcher())
+        records[method] = run(spec, out, resume=not again, force=again, cache=cache, callback=progress_callback())
     screen.print(_table(records))
     screen.print(_verdict(records))
     picture = out / "masks.png"
@@ -51,20 +51,20 @@ def demo(out: Path, seed: int, cache: Cache | None = None) -> Path:
 def _table(records: dict[str, RunRecord]) -> Table:
     table = Table("", "same bases as training", "stars (validation)", "paths (test)", "seconds", title="Accuracy in %")
     for method, record in records.items():
-        chosen = record.selection[record.chosen]
+        chosen = record.selection[record.selected]
         scores = [shown(chosen[part], record.metric) for part in ("id_test", "val", "test")]
         table.add_row(method.upper(), *scores, f"{record.timing['seconds']:.0f}")
     return table
 
 
 def _verdict(records: dict[str, RunRecord]) -> str:
-    erm, aia = (100 * records[method].test() for method in _METHODS)
+    erm, aia = (100 * records[method].test_score for method in _METHODS)
     winner = "AIA" if aia > erm else "ERM" if erm > aia else "neither"
     words = (
         f"Beyond the shift, {winner} did better this time: AIA {aia:.1f}, ERM {erm:.1f}. One seed on a small cut "
         "proves nothing; the paper's setting is ten seeds on all graphs."
     )
-    before = [100 * records[method].selection[records[method].chosen]["id_test"] for method in _METHODS]
+    before = [100 * records[method].selection[records[method].selected]["id_test"] for method in _METHODS]
     if before[0] - before[1] > _MUCH:
         words += (
             " On training's own bases AIA is far behind: as released it scores with batch norm's statistics of two "

@@ -277,7 +277,9 @@ def test_equal_sizes_stay_together(tmp_path):
 
 
 def test_one_scaffold_for_all_is_a_sentence(tmp_path):
-    with pytest.raises(OutlandError, match=r"split by scaffold leaves none of 20 rows for 'train'.*try --shift random"):
+    with pytest.raises(
+        OutlandError, match=r"split by scaffold leaves none of 20 rows for 'train'.*try --domain random"
+    ):
         load(write(tmp_path / "t.csv", ROWS), tmp_path, "scaffold")
 
 

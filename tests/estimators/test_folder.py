@@ -9,8 +9,8 @@ import torch
 
 from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor, load_folder
-from outland.files import canonical_json, digest
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.storage.files import canonical_json, digest
+from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from tests.estimators.cases import SMALL, bbbp
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from outland.errors import OutlandError
-from outland.files import canonical_json, checksum, digest
-from outland.snapshots import Snapshot
+from outland.storage.files import canonical_json, checksum, digest
+from outland.storage.snapshots import Snapshot
 
 LIMIT = 10.0  # seconds after which an input has made us hang
 

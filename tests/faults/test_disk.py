@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outland.snapshots import read_snapshot
+from outland.storage.snapshots import read_snapshot
 from tests.faults import children
 from tests.faults.harness import finish, status, told
 from tests.faults.test_kills import litter, records

@@ -17,7 +17,7 @@ from outland.graphs import Cache
 from outland.recipes import find_recipe, recipe_names
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown
-from outland.snapshots import Snapshot, read_snapshot, write_snapshot
+from outland.storage.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.studies import find_study
 from outland.studies.engines.parcels import pack, unpack
 from outland.studies.ledger import Ledger

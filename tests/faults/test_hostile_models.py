@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outland.estimators import GraphClassifier
-from outland.snapshots import read_snapshot
+from outland.storage.snapshots import read_snapshot
 from tests.estimators.cases import SMALL, bbbp
 from tests.faults.hostile import Tried, many, resealed, sealed
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from outland.snapshots import read_snapshot
+from outland.storage.snapshots import read_snapshot
 from outland.training import RunRecord
 from outland.training.runs import RunFolder, load_model
 from tests.faults import children

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outland.snapshots import read_snapshot
+from outland.storage.snapshots import read_snapshot
 from tests.faults import children
 from tests.faults.harness import Killer, finish, status, told
 from tests.faults.hostile import resealed

@@ -12,7 +12,7 @@ from outland.graphs.shards import Shards
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import RunSpec, Trainer, TrainSettings, run, run_fleet
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
 from tests.faults.harness import finish
 
 NODES, WIDTH, GRAPHS = 400, 384, 480  # of a set of 297 MB, nearly all of it features
@@ -35,7 +35,7 @@ def big_pieces():
         )
 
 
-class Peak(Watcher):
+class Peak(Callback):
     """The most memory of its own that this process ever has; pages of mapped files are the system's to take back."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def big_run(cache: Path, in_memory: bool, answer: Path) -> None:
     torch.manual_seed(0)
     method = build_method("erm", splits.schema, BackboneSettings(width=8, layers=2), method_settings("erm", {}))
     trainer = Trainer(
-        method, splits.check(), TrainSettings(epochs=2, batch_size=16, eval_batch_size=16), 0, watcher=peak
+        method, splits.check(), TrainSettings(epochs=2, batch_size=16, eval_batch_size=16), 0, callback=peak
     )
     trainer.fit()
     size = sum(tensor.nbytes for tensor in splits.graphs.tensors().values())

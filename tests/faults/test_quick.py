@@ -12,9 +12,9 @@ from outland.datasets.smiles import MOST_ATOMS, Wanted, _chunk
 from outland.datasets.superpixels import _records
 from outland.datasets.tables import columns
 from outland.errors import CannotWrite, OutlandError
-from outland.files import write_text
 from outland.recipes import find_recipe
-from outland.snapshots import DamagedSnapshot, read_snapshot
+from outland.storage.files import write_text
+from outland.storage.snapshots import DamagedSnapshot, read_snapshot
 from outland.studies import find_study
 from outland.studies.engines.parcels import unpack
 from outland.studies.tuned import tuned

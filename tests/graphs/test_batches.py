@@ -19,7 +19,7 @@ def test_exact_batch_equals_pyg_collation(make):
     theirs = Batch.from_data_list([packed.to_data_list()[i] for i in index])
     assert torch.equal(ours.x, theirs.x)
     assert torch.equal(ours.edge_index, theirs.edge_index)
-    assert torch.equal(ours.node_graph, theirs.batch)
+    assert torch.equal(ours.node_batch, theirs.batch)
     assert torch.equal(ours.node_count, theirs.ptr.diff())
     assert torch.equal(ours.environment, theirs.environment)
     if ours.edge_attr is not None:
@@ -34,9 +34,9 @@ def test_padded_batch_holds_the_exact_one_and_nothing_else():
     n, e = exact.num_nodes, exact.num_edges
     assert padded.num_nodes > n
     assert padded.num_edges > e
-    for name in ("x", "node_graph"):
+    for name in ("x", "node_batch"):
         assert torch.equal(getattr(padded, name)[:n], getattr(exact, name))
-    for name in ("edge_graph", "reverse"):
+    for name in ("edge_batch", "reverse"):
         assert torch.equal(getattr(padded, name)[:e], getattr(exact, name))
     assert torch.equal(padded.edge_index[:, :e], exact.edge_index)
     assert padded.node_mask.sum() == n

@@ -6,7 +6,7 @@ import torch
 from outland.datasets.motif import Motif
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Splits
-from outland.snapshots import DamagedSnapshot
+from outland.storage.snapshots import DamagedSnapshot
 from tests.conftest import CHEMICAL, chemical_graphs
 
 RECIPE = {"name": "toy", "seed": 1}
@@ -66,7 +66,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     cache = Cache(tmp_path)
-    monkeypatch.setattr("outland.snapshots.write_tensors", full)
+    monkeypatch.setattr("outland.storage.snapshots.write_tensors", full)
     with pytest.raises(OutlandError, match="No space left"):
         cache.store(RECIPE, toy())
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from outland.datasets import TableSettings, find_dataset, table_rows
 from outland.graphs import Cache, PackedGraphs
 from outland.graphs.shards import Shards
-from outland.tensors import Pieces, write_tensors
+from outland.storage.tensors import Pieces, write_tensors
 from tests.conftest import SAMPLES, chemical_graphs
 
 

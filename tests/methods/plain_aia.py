@@ -16,7 +16,7 @@ class PlainAIA:
         self.x, self.y, n = batch.x, batch.y, batch.num_nodes
         self.A = torch.zeros(n, n, dtype=torch.double)
         self.A[batch.edge_index[0], batch.edge_index[1]] = 1
-        members = torch.nn.functional.one_hot(batch.node_graph, batch.num_graphs).double()
+        members = torch.nn.functional.one_hot(batch.node_batch, batch.num_graphs).double()
         self.pool = (members / members.sum(0)).T
         self.edges_of = members.T @ self.A @ members  # diagonal: edges of each graph
         self.members = members

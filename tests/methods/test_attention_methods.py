@@ -51,7 +51,7 @@ def plain_branch(branch, h, mask, batch):
         scale = (degree[source] * degree[target]).sqrt()
         heard[target] = heard[target] + mask.edge[place] * x[source] / scale
     z = functional.linear(torch.stack(heard), branch.conv.linear.weight, branch.conv.linear.bias).relu()
-    pooled = [z[batch.node_graph == g] for g in range(batch.num_graphs)]
+    pooled = [z[batch.node_batch == g] for g in range(batch.num_graphs)]
     return torch.stack([rows.mean(0) if branch.pool == "mean" else rows.sum(0) for rows in pooled])
 
 
@@ -234,7 +234,7 @@ class TestCAL(MethodCase):
 
 
 def graph_rows(batch, over):
-    owner = batch.edge_graph if over == "edge" else batch.node_graph
+    owner = batch.edge_batch if over == "edge" else batch.node_batch
     return [(owner == g).nonzero()[:, 0] for g in range(batch.num_graphs)]
 
 
@@ -336,7 +336,7 @@ class TestGSAT(MethodCase):
         batch = doubled(whole(graphs))
         one = batch.replace(
             edge_index=batch.edge_index[:, 3:],
-            edge_graph=batch.edge_graph[3:],
+            edge_batch=batch.edge_batch[3:],
             reverse=torch.zeros(1, dtype=torch.long),
             edge_count=torch.ones(1, dtype=torch.long),
         )

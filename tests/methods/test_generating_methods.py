@@ -403,7 +403,7 @@ class TestEERM(MethodCase):
             if edge <= batch.reverse[edge]:
                 for k in range(3):
                     p = chances[edge, k]
-                    expected[batch.edge_graph[edge], k] += (p if dropped[edge, k] else 1 - p).log()
+                    expected[batch.edge_batch[edge], k] += (p if dropped[edge, k] else 1 - p).log()
         assert torch.allclose(method.log_likelihood(batch, chances, dropped), expected, atol=1e-9)
         pair = doubled(whole(graphs.select(torch.tensor([5]))))  # one undirected edge: dropped, or not
         chances = method.chances(pair).detach()

@@ -160,7 +160,7 @@ class TestGREA(MethodCase):
         nodes, head = method.classifier.encoder(batch), method.classifier.head
         parts = []
         for i in range(batch.num_graphs):
-            own = batch.node_graph == i
+            own = batch.node_batch == i
             parts.append([(g[own, None] * nodes[own]).sum(0) for g in (gates, 1 - gates)])
         removed, replaced, known, known_pairs = 0.0, 0.0, 0, 0
         for i, (rationale, _) in enumerate(parts):

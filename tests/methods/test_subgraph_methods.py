@@ -87,7 +87,7 @@ class TestTopEdges:
         kept = top_edges(scores, batch, ratio, rounding)
         expected = torch.zeros(batch.num_edges, dtype=torch.bool)
         for graph in range(6):
-            rows = [e for e in range(batch.num_edges) if batch.edge_graph[e] == graph and e <= batch.reverse[e]]
+            rows = [e for e in range(batch.num_edges) if batch.edge_batch[e] == graph and e <= batch.reverse[e]]
             count = getattr(math, rounding)(round(ratio * len(rows), 6))
             for row in sorted(rows, key=lambda e: -scores[e].item())[:count]:
                 expected[row] = expected[batch.reverse[row]] = True
@@ -95,7 +95,7 @@ class TestTopEdges:
 
     def test_graphs_do_not_compete_and_every_one_keeps_an_edge(self):
         _, batch = some()
-        kept = top_edges(1e6 * batch.edge_graph.double(), batch, 1e-3)
+        kept = top_edges(1e6 * batch.edge_batch.double(), batch, 1e-3)
         first = torch.arange(batch.num_edges) <= batch.reverse
         assert torch.equal(batch.sum_edges((kept & first).long()), batch.sum_edges(first.long()).clamp(max=1))
 
@@ -105,8 +105,8 @@ class TestTopEdges:
         both = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(0)) * 1e-6
         scores = (both + batch.reversed(both)) / 2
         kept = top_edges(scores, batch, 0.5)
-        worst = torch.full((200,), 1.0).scatter_reduce(0, batch.edge_graph[kept], scores[kept], "amin")
-        best = torch.full((200,), -1.0).scatter_reduce(0, batch.edge_graph[~kept], scores[~kept], "amax")
+        worst = torch.full((200,), 1.0).scatter_reduce(0, batch.edge_batch[kept], scores[kept], "amin")
+        best = torch.full((200,), -1.0).scatter_reduce(0, batch.edge_batch[~kept], scores[~kept], "amax")
         assert (worst >= best).all()
 
 
@@ -152,8 +152,8 @@ class TestEmbedPart:
         net = GraphNet(BackboneSettings(kind=kind, width=8, heads=2, layers=3, dropout=0.0, pool=pool), REAL).double()
         smaller, weights = [], []
         for graph in range(6):
-            nodes = [n for n in range(batch.num_nodes) if batch.node_graph[n] == graph and part.node[n] > 0]
-            rows = [e for e in range(batch.num_edges) if batch.edge_graph[e] == graph and kept[e]]
+            nodes = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
+            rows = [e for e in range(batch.num_edges) if batch.edge_batch[e] == graph and kept[e]]
             ends = [[nodes.index(n) for n in batch.edge_index[:, e].tolist()] for e in rows]
             edge_index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T
             smaller.append(Data(x=batch.x[nodes], edge_index=edge_index, y=torch.tensor([0])))
@@ -209,7 +209,7 @@ class TestEmbedPart:
         features = torch.randn(batch.num_nodes, 4, generator=torch.Generator().manual_seed(1)).double()
         part, _ = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
         for graph in range(6):
-            rows = [n for n in range(batch.num_nodes) if batch.node_graph[n] == graph and part.node[n] > 0]
+            rows = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
             assert torch.allclose(pool_part(features, part, batch, "mean")[graph], features[rows].mean(0))
             assert torch.allclose(pool_part(features, part, batch, "sum")[graph], features[rows].sum(0))
 
@@ -268,7 +268,7 @@ class SubgraphCase(MethodCase):
         kept = parts.rationale.edge > 0
         assert torch.equal(stable.edge[kept], parts.rationale.edge[kept])
         for graph in range(len(graphs)):
-            here = batch.edge_graph == graph
+            here = batch.edge_batch == graph
             if (here & kept).any() and (here & ~kept).any():
                 assert stable.edge[here & kept].min() >= stable.edge[here & ~kept].max()
         for node in range(batch.num_nodes):
@@ -504,7 +504,7 @@ class TestCIGA(SubgraphCase):
         h = method.embed(batch, parts.rationale, parts)
         if compared == "scorer":
             kept = touched(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
-            rows = [kept.nonzero().flatten()[batch.node_graph[kept] == graph] for graph in range(6)]
+            rows = [kept.nonzero().flatten()[batch.node_batch[kept] == graph] for graph in range(6)]
             h = torch.stack([parts.features[chosen].mean(0) for chosen in rows])
         _, known = label_losses(method(batch), batch, schema.task)
         expected = 4 * supervised_contrast(h, batch.y.reshape(6, -1), known)

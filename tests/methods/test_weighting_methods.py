@@ -422,10 +422,10 @@ class TestStableGNN(StableCase):
         assert torch.allclose(z.sum(1), method.classifier.embed(batch))
         assignment = parts.assign(parts.encoder(batch)).softmax(1)
         for g in range(batch.num_graphs):
-            own = [v for v in range(batch.num_nodes) if batch.node_graph[v] == g]
+            own = [v for v in range(batch.num_nodes) if batch.node_batch[v] == g]
             dense = torch.zeros(batch.num_nodes, batch.num_nodes).double()
             for source, target in batch.edge_index.T.tolist():
-                dense[target, source] += float(batch.node_graph[target] == g)
+                dense[target, source] += float(batch.node_batch[target] == g)
             expected = assignment[own].T @ nodes[own] / (len(own) if pool == "mean" else 1)
             ties = assignment.T @ dense @ assignment
             around = ties @ expected / ties.sum(1, keepdim=True).clamp(min=1e-6)

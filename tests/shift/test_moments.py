@@ -51,7 +51,7 @@ def test_masks_are_taken_at_the_end_of_each_epoch_and_training_is_as_without(mot
     for watching in (False, True):
         method = built("aia", splits)
         watched = Moments(method, splits, most=15) if watching else None
-        run = Trainer(method, splits, frame, seed=3, watcher=watched)
+        run = Trainer(method, splits, frame, seed=3, callback=watched)
         run.fit()
         curves.append(run.curves)
     assert curves[0] == curves[1]
@@ -69,13 +69,13 @@ def test_masks_every_few_steps_without_warm_up(motif):
     splits = cut(motif)
     method = built("aia:rdia", splits)
     watched = Moments(method, splits, most=10, every=2, skip=1)
-    Trainer(method, splits, TrainSettings(epochs=4, batch_size=20), watcher=watched).fit()
+    Trainer(method, splits, TrainSettings(epochs=4, batch_size=20), callback=watched).fit()
     assert watched.diversity().moments == 5  # 12 steps, 6 moments, the first left out
 
 
 def test_from_a_spec(cache):
     words = ["data.limit=40", "backbone.width=8", "train.epochs=2", "train.batch_size=20"]
-    watched = train_moments(RunSpec.from_words("motif", "dropedge", words, shift="base"), most=20, cache=cache)
+    watched = train_moments(RunSpec.from_words("motif", "dropedge", words, domain="base"), most=20, cache=cache)
     assert watched.diversity().to_json()["parts"]["full"]["bernoulli"][0] > 0
 
 

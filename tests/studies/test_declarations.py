@@ -93,7 +93,7 @@ def test_the_masks_study_has_every_method_with_a_stable_mask():
 
 def test_folds_are_the_shifts_of_tu():
     (cell,) = find_study("tu").cells(only=["AIA/MUTAG"])
-    assert [spec.shift for spec in cell.specs] == [f"fold{number}" for number in range(10)]
+    assert [spec.domain for spec in cell.specs] == [f"fold{number}" for number in range(10)]
     assert {(spec.seed, spec.backbone.width, spec.train.batch_size) for spec in cell.specs} == {(0, 128, 128)}
 
 
@@ -192,4 +192,4 @@ def test_there_are_ten_folds_and_no_more():
 def test_the_recipe_is_what_a_study_runs():
     (cell,) = find_study("covariate").cells(1, only=["VREx/motif-base"])
     assert cell.specs[0].settings.penalty == 100.0  # GOOD's, not the method's default
-    assert RunSpec.make("motif", "vrex").settings.penalty == 10.0
+    assert RunSpec.make("motif", "vrex").method_params.penalty == 10.0

@@ -27,7 +27,7 @@ def records(folder):
     found = {}
     for path in (folder / "runs").glob("*/record.json"):
         record = RunRecord.read(path)
-        found[path.parent.name] = (record.key, record.spec, record.curves, record.selection, record.environment)
+        found[path.parent.name] = (record.key, record.spec, record.curves, record.selection, record.platform)
     return found
 
 

@@ -20,7 +20,7 @@ def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
             for epoch in range(4)
         ],
         "selection": {"ood_val": {"epoch": 3, "test": score}},
-        "chosen": "ood_val",
+        "selected": "ood_val",
         "masks": {},
         "parameters": {"total": 1_500_000},
         "environment": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},

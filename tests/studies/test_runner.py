@@ -308,7 +308,7 @@ def test_the_command_of_a_cell_is_exact(cell):
     sets = [value for name, value in zip(words[3::2], words[4::2], strict=True) if name == "--set"]
     recipe = chosen_recipe(options["--recipe"], words[2], None)
     spec = RunSpec.from_words(
-        words[2], options["--method"], sets, shift=options["--shift"], kind=options["--kind"], recipe=recipe
+        words[2], options["--method"], sets, domain=options["--domain"], kind=options["--kind"], recipe=recipe
     )
     assert spec == found.specs[0]
     assert options["--seeds"] == "3"

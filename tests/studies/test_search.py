@@ -26,10 +26,10 @@ def _optuna():
 def fake_run(score):
     """In the place of training: ten epochs of scores that depend on the settings; there is no test part to look at."""
 
-    def run(spec, out, watcher, **rest):
-        curves = [{"epoch": e, "val": {"accuracy": score(spec.settings, e)}, "loss": {}} for e in range(10)]
+    def run(spec, out, callback, **rest):
+        curves = [{"epoch": e, "val": {"accuracy": score(spec.method_params, e)}, "loss": {}} for e in range(10)]
         for row in curves:
-            watcher.epoch(row, "accuracy")
+            callback.epoch(row, "accuracy")
         best = max(row["val"]["accuracy"] for row in curves)
         return SimpleNamespace(selection={"ood_val": {"val": best}}, chosen="ood_val", metric="accuracy", curves=curves)
 
@@ -102,7 +102,7 @@ def test_two_processes_share_a_search_that_outlives_one_of_them(motif, cache, tm
     done = {row["slug"]: row for row in report["trials"]}
     for record in kept:
         chosen = json.loads(record.read_text())
-        assert done[record.parent.name]["value"] == chosen["selection"][chosen["chosen"]]["val"]
+        assert done[record.parent.name]["value"] == chosen["selection"][chosen["selected"]]["val"]
     stamps = re.findall(r'"process": ?"(\w+)"', (path.parent / "journal.log").read_text())
     assert len(set(stamps)) == 2  # both took trials
     assert len(stamps) in (8, 9)  # one more where a trial was begun by the one that was killed
@@ -135,7 +135,7 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     study = find_study("sensitivity")
     words, only = ["train.epochs=10", "data.limit=48", "backbone.width=8"], ["ERM/motif-base", "γ 0.5/motif-base"]
     cells = study.cells(2, words, only)
-    with pytest.raises(OutlandError, match="outland tune motif --shift base --kind covariate --method"):
+    with pytest.raises(OutlandError, match="outland tune motif --domain base --kind covariate --method"):
         tuned(cells, tmp_path)
     for method, trials in (("erm", 9), ("aia", 8)):
         Search(RunSpec.make("motif", method, changes=SMALL), trials, tmp_path).go_on()
@@ -144,7 +144,7 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     Search(RunSpec.make("motif", "aia", changes=SMALL), 9, tmp_path).go_on()
     erm, aia = tuned(cells, tmp_path)
     (report,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-aia-*/search.json"))
-    assert [spec.settings.lr for spec in erm.specs] == [0.01, 0.01]
+    assert [spec.method_params.lr for spec in erm.specs] == [0.01, 0.01]
     assert aia.specs[0].settings.lambda_s == report["best"]["params"]["lambda_s"]
     assert aia.specs[0].settings.gamma == 0.5  # what the row is about
     assert aia.row.changes["method"]["gamma"] == 0.5

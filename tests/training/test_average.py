@@ -63,7 +63,7 @@ def test_resumed_and_replayed_runs_have_the_same_average(any_splits, tmp_path, r
     complete = trainer(any_splits)
     complete.fit()
     half = trainer(any_splits, Checkpoints(tmp_path), replay)
-    half.watcher = StopsAfterOne()
+    half.callback = StopsAfterOne()
     with pytest.raises(KeyboardInterrupt):
         half.fit()
     resumed = trainer(any_splits, Checkpoints(tmp_path), replay)

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from outland.errors import OutlandError
 from outland.graphs import Batches
 from outland.training import RunRecord, RunSpec, load_model, parallel, run
+from outland.training.callbacks import Callback
 from outland.training.parallel import PartBatches
-from outland.training.watch import Watcher
 from tests.faults.children import as_rank, command
 from tests.faults.harness import begin
 from tests.training.two_processes import by_ranks, spec_of, train
@@ -100,8 +100,8 @@ def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_pa
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("record:") == 1
     record = RunRecord.read(tmp_path / spec.slug / "record.json")
-    assert record.environment["processes"] == "2"
-    assert record.environment["batch norm"] == "synchronised"
+    assert record.platform["processes"] == "2"
+    assert record.platform["batch norm"] == "synchronised"
     alone = run(spec, tmp_path / "alone", device="cpu", cache=cache)
     assert record.curves[0] == alone.curves[0]  # what one process had done before
     ours, theirs = (row.curves[2]["loss"]["risk.risk"] for row in (record, alone))
@@ -113,7 +113,7 @@ def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_pa
     assert "was already finished" in (tmp_path / "log").read_text()
 
 
-class _Stop(Watcher):
+class _Stop(Callback):
     def epoch(self, row, metric):
         if row["epoch"] == 1:
             raise KeyboardInterrupt
@@ -122,4 +122,4 @@ class _Stop(Watcher):
 def _begin(spec, out, cache):
     """One epoch of a run, by one process."""
     with pytest.raises(KeyboardInterrupt):
-        run(spec, out, device="cpu", cache=cache, watcher=_Stop())
+        run(spec, out, device="cpu", cache=cache, callback=_Stop())

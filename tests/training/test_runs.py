@@ -8,9 +8,10 @@ import time
 import pytest
 import torch
 
+from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.training import RunRecord, RunSpec, prepare, run
-from outland.training.runs import RunFolder, find_device
+from outland.training.runs import RunFolder
 
 WORDS = ["data.limit=96", "backbone.width=8", "train.epochs=5", "train.batch_size=16"]
 
@@ -46,14 +47,14 @@ def test_run_leaves_record_and_model(tmp_path, cache):
     folder = RunFolder(tmp_path, spec())
     again = RunRecord.read(folder.record_path)
     assert comparable(again) == json.loads(json.dumps(comparable(record)))
-    assert record.chosen == "ood_val+burn_in"
+    assert record.selected == "ood_val+burn_in"
     assert (
-        record.test()
+        record.test_score
         == record.selection["ood_val+burn_in"]["test"]
         == record.curves[record.selection["ood_val+burn_in"]["epoch"]]["test"]["accuracy"]
     )
     assert record.parameters["total"] == sum(v for k, v in record.parameters.items() if k not in ("total", "inference"))
-    assert record.environment["torch"] == torch.__version__
+    assert record.platform["torch"] == torch.__version__
     assert not folder.checkpoints.newest()
     from outland.training import evaluate, load_model
 
@@ -61,7 +62,7 @@ def test_run_leaves_record_and_model(tmp_path, cache):
     assert set(record.masks["test"]) == {"rocauc", "precision_at_k"}
     _, splits = prepare(spec(), torch.device("cpu"), cache)
 
-    assert evaluate(method, splits, 512)["test"]["accuracy"] == record.test()
+    assert evaluate(method, splits, 512)["test"]["accuracy"] == record.test_score
 
 
 def test_finished_or_begun_runs_are_not_overwritten(tmp_path, cache):

@@ -36,7 +36,7 @@ def kept(monkeypatch):
 
 def test_a_tracker_is_told_what_the_record_says(motif, cache, tmp_path, kept):
     spec = RunSpec.make("motif", "erm", changes=SMALL)
-    record = run(spec, tmp_path, device="cpu", cache=cache, watcher=TrackingWatcher("kept", tmp_path))
+    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingWatcher("kept", tmp_path))
     begin, *epochs, end = kept.told
     assert (begin, end) == (("begin", spec.slug, spec.slug), "end")
     assert [epoch for epoch, _ in epochs] == [0, 1, 2]
@@ -48,7 +48,7 @@ def test_a_tracker_is_told_what_the_record_says(motif, cache, tmp_path, kept):
 def test_a_tracker_that_fails_does_not_stop_the_run(motif, cache, tmp_path, kept, capsys):
     kept.fails_at = 1
     spec = RunSpec.make("motif", "erm", changes=SMALL)
-    record = run(spec, tmp_path, device="cpu", cache=cache, watcher=TrackingWatcher("kept", tmp_path))
+    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingWatcher("kept", tmp_path))
     assert len(record.curves) == 3
     assert [told[0] for told in kept.told] == ["begin", 0]
     assert "kept failed, and the run goes on without it: ConnectionError: nobody answers" in capsys.readouterr().err

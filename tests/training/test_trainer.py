@@ -7,16 +7,16 @@ from outland.errors import OutlandError
 from outland.methods import METHODS, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
+from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
 from outland.training.trainer import Diverged
-from outland.training.watch import Watcher
 
 TINY = BackboneSettings(width=8, layers=3, dropout=0.3)
 FRAME = TrainSettings(epochs=3, batch_size=5, eval_batch_size=4)
 VARIANTS = [f"{name}:{preset}" for name in METHODS for preset in find_method(name).presets] + list(METHODS)
 
 
-class StopsAfter(Watcher):
+class StopsAfter(Callback):
     """Ctrl-C at the end of an epoch, before its checkpoint is written."""
 
     def __init__(self, epochs):
@@ -62,7 +62,7 @@ def test_resumed_run_equals_the_uninterrupted_one(any_splits, tmp_path, name, st
     whole = trainer(any_splits, name)
     whole.fit()
     half = trainer(any_splits, name, checkpoints=Checkpoints(tmp_path))
-    half.watcher = StopsAfter(stop)
+    half.callback = StopsAfter(stop)
     with pytest.raises(KeyboardInterrupt):
         half.fit()
     resumed = trainer(any_splits, name, checkpoints=Checkpoints(tmp_path))
@@ -152,7 +152,7 @@ def test_selection_needs_its_part(any_splits):
 
 def test_resume_on_another_device_starts_its_draws_afresh(any_splits, tmp_path, capsys):
     run = trainer(any_splits, checkpoints=Checkpoints(tmp_path))
-    run.watcher = StopsAfter(1)
+    run.callback = StopsAfter(1)
     with pytest.raises(KeyboardInterrupt):
         run.fit()
     snapshot = run.checkpoints.latest()

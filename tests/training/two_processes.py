@@ -8,13 +8,13 @@ from safetensors.torch import save_file
 
 from outland.graphs import Cache
 from outland.training import RunSpec, Trainer, prepare
+from outland.training.callbacks import Callback
 from outland.training.parallel import started_by_torchrun, synchronise_norms, together
-from outland.training.watch import Watcher
 
 STEPS = 20
 
 
-class Counter(Watcher):
+class Counter(Callback):
     """Counts steps."""
 
     taken = 0
@@ -30,7 +30,7 @@ def train(spec: RunSpec, cache: Path, parallel: bool) -> dict[str, torch.Tensor]
     if parallel:
         synchronise_norms(method)
     counter = Counter()
-    steps = Trainer(method, splits, spec.train, spec.seed, watcher=counter).steps()
+    steps = Trainer(method, splits, spec.train, spec.seed, callback=counter).steps()
     while counter.taken < STEPS:
         next(steps)
     return {name: tensor.detach().clone() for name, tensor in method.state_dict().items()}

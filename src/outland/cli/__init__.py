@@ -11,10 +11,10 @@ from outland.cli import data, molecules, shift, study, tune
 from outland.cli.options import (
     Data,
     DatasetName,
+    Domain,
     Environment,
     Kind,
     Seed,
-    Shift,
     Smiles,
     Split,
     Strict,
@@ -25,8 +25,8 @@ from outland.cli.options import (
     chosen_recipe,
     paragraphs,
     setting_hint,
+    table_domain,
     table_settings,
-    table_shift,
 )
 from outland.errors import OutlandError, unknown
 
@@ -61,7 +61,7 @@ def demo(
 ) -> None:
     """Train a small ERM and a small AIA on Motif, compare them, and draw what AIA looks at."""
     from outland.demo import demo as show
-    from outland.files import writable_folder
+    from outland.storage.files import writable_folder
 
     show(writable_folder(out), seed)
 
@@ -72,7 +72,7 @@ def train(
     method: Annotated[
         str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")
     ] = "aia",
-    shift: Shift = None,
+    domain: Domain = None,
     kind: Kind = None,
     seed: Seed = 0,
     seeds: Annotated[
@@ -109,12 +109,12 @@ def train(
     """
     from outland.datasets import DataFolder, find_dataset
     from outland.report.findings import tell
+    from outland.training.callbacks import progress_callback
     from outland.training.parallel import leads, started_by_torchrun
     from outland.training.runs import RunFolder, run
     from outland.training.spec import RunSpec
     from outland.training.together import run_together
     from outland.training.trackers import check_tracker, tracked
-    from outland.training.watch import watcher
 
     if track is not None:
         check_tracker(track)
@@ -126,15 +126,17 @@ def train(
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
-    shift = table_shift(shift, split, time)
+    domain = table_domain(domain, split, time)
     start = chosen_recipe(recipe, dataset, table)
-    spec = RunSpec.from_words(dataset, method, set_ or [], shift=shift, kind=kind, seed=seed, table=table, recipe=start)
+    spec = RunSpec.from_words(
+        dataset, method, set_ or [], domain=domain, kind=kind, seed=seed, table=table, recipe=start
+    )
     folder = RunFolder(out, spec).path
     files = DataFolder(data)
     try:
         if table is not None and leads():
             tell(
-                find_dataset(dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, data=files),
+                find_dataset(dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, data=files),
                 folder / "quarantine.csv",
             )
         if seeds > 1:
@@ -142,8 +144,8 @@ def train(
 
             train_several(spec, seeds, out, resume=resume, force=force, device=device, data=files, track=track)
             return
-        seen_by = tracked(watcher(), track, out)
-        how: Any = {"resume": resume, "force": force, "device": device, "data": files, "watcher": seen_by}
+        seen_by = tracked(progress_callback(), track, out)
+        how: Any = {"resume": resume, "force": force, "device": device, "data": files, "callback": seen_by}
         record = run_together(spec, out, sync_norm=sync_norm, **how) if several else run(spec, out, **how)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
@@ -156,15 +158,15 @@ def _show_record(record: Any, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from outland.training.watch import shown
+    from outland.training.callbacks import shown
 
-    parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.chosen]]
+    parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.selected]]
     table = Table(
         "chosen by", "epoch", *parts, title=record.metric if record.metric == "rmse" else f"{record.metric}, in %"
     )
     for name, row in record.selection.items():
         scores = [shown(row[part], record.metric) for part in parts]
-        table.add_row(f"{name} *" if name == record.chosen else name, str(row["epoch"]), *scores)
+        table.add_row(f"{name} *" if name == record.selected else name, str(row["epoch"]), *scores)
     screen = Console()
     screen.print(table)
     screen.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")

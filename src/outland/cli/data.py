@@ -8,17 +8,17 @@ import typer
 from outland.cli.options import (
     Data,
     DatasetName,
+    Domain,
     Environment,
     Kind,
-    Shift,
     Smiles,
     Split,
     Strict,
     Target,
     TaskKind,
     Time,
+    table_domain,
     table_settings,
-    table_shift,
 )
 from outland.errors import OutlandError
 
@@ -27,19 +27,19 @@ GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's gen
 
 
 def _load(
-    dataset: str, shift: str | None, kind: str | None, seed: int, data: Path | None, table: Any = None
+    dataset: str, domain: str | None, kind: str | None, seed: int, data: Path | None, table: Any = None
 ) -> tuple[Any, Any, tuple[str, str]]:
     from outland.datasets import DataFolder, find_dataset
 
     source = find_dataset(dataset, table)
-    shift, kind = shift or source.domains[0], kind or source.kinds[0]
-    return source, source.load(shift, kind, seed, data=DataFolder(data)).check(), (shift, kind)
+    domain, kind = domain or source.domains[0], kind or source.kinds[0]
+    return source, source.load(domain, kind, seed, data=DataFolder(data)).check(), (domain, kind)
 
 
 @app.command()
 def prepare(
     dataset: DatasetName,
-    shift: Shift = None,
+    domain: Domain = None,
     kind: Kind = None,
     seed: GeneratorSeed = 123,
     data: Data = None,
@@ -58,21 +58,21 @@ def prepare(
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
-    _, splits, _ = _load(dataset, table_shift(shift, split, time), kind, seed, data, table)
+    _, splits, _ = _load(dataset, table_domain(domain, split, time), kind, seed, data, table)
     tell(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
     typer.echo(f"cache: {Cache().folder}")
 
 
 @app.command()
-def verify(dataset: DatasetName, shift: Shift = None, kind: Kind = None, data: Data = None) -> None:
+def verify(dataset: DatasetName, domain: Domain = None, kind: Kind = None, data: Data = None) -> None:
     """Check that the prepared graphs are, bit for bit, the published ones."""
     if Path(dataset).is_file():
         raise OutlandError(f"{dataset} is your own table: there is nothing published to compare it with")
-    source, splits, (shift, kind) = _load(dataset, shift, kind, 123, data)
-    verdicts = source.verify(splits, shift, kind)
+    source, splits, (domain, kind) = _load(dataset, domain, kind, 123, data)
+    verdicts = source.verify(splits, domain, kind)
     for part in splits.parts:
         word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
-        typer.echo(f"{dataset} {shift} {kind} {part}: {word}")
+        typer.echo(f"{dataset} {domain} {kind} {part}: {word}")
     if not all(verdicts.values()):
         raise OutlandError("these graphs are not the published ones")
 
@@ -100,7 +100,7 @@ def table(
 @app.command()
 def show(
     dataset: DatasetName,
-    shift: Shift = None,
+    domain: Domain = None,
     kind: Kind = None,
     seed: GeneratorSeed = 123,
     out: Annotated[Path | None, typer.Option(help=r"The picture. \[default: DATASET-SHIFT.png]")] = None,
@@ -113,14 +113,14 @@ def show(
     time: Time = None,
 ) -> None:
     """Draw a few graphs of each part and training environment, so that a person sees the shift."""
-    from outland.files import writable_folder
     from outland.report.gallery import draw_gallery
+    from outland.storage.files import writable_folder
 
     own = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time
     )
-    source, splits, (shift, _) = _load(dataset, table_shift(shift, split, time), kind, seed, data, own)
-    picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{shift}.png")
+    source, splits, (domain, _) = _load(dataset, table_domain(domain, split, time), kind, seed, data, own)
+    picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{domain}.png")
     writable_folder(picture.parent)
     draw_gallery(source, splits, picture, data)
     typer.echo(f"picture: {picture}")

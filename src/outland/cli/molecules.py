@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from outland.cli.options import Environment, Seed, Smiles, Split, TaskKind, Time, table_shift
+from outland.cli.options import Environment, Seed, Smiles, Split, TaskKind, Time, table_domain
 from outland.errors import OutlandError, counted
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
@@ -22,9 +22,13 @@ def fit(
     smiles: Smiles = "smiles",
     out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
     method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`.")] = "aia",
-    shift: Annotated[
+    domain: Annotated[
         str | None,
-        typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
+        typer.Option(
+            "--domain",
+            "--shift",
+            help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]",
+        ),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
@@ -53,6 +57,7 @@ def fit(
     from rich.console import Console
 
     from outland.datasets import TableSettings, find_dataset
+    from outland.devices import find_device
     from outland.estimators import save_folder
     from outland.estimators.fitting import Plan
     from outland.estimators.folder import check_place
@@ -60,8 +65,7 @@ def fit(
     from outland.report.findings import tell
     from outland.report.fit_text import score_table, sentences
     from outland.settings import change, parse_assignments
-    from outland.training.runs import find_device
-    from outland.training.watch import watcher
+    from outland.training.callbacks import progress_callback
 
     folder = out or Path(_word(f"{table.name.split('.')[0]}-{target}-model"))
     check_place(folder, force)  # before any training is lost
@@ -71,10 +75,10 @@ def fit(
     plan = Plan.make(method, epochs, balance, parse_assignments(set_ or [], ("method", "backbone", "train")))
     where = find_device(device)
     source = find_dataset(table.name, settings)
-    splits = source.load(table_shift(shift, split, time) or "scaffold", "covariate")
+    splits = source.load(table_domain(domain, split, time) or "scaffold", "covariate")
     screen = Console(soft_wrap=True)
     tell(splits, folder.with_name(f"{folder.name}-set-aside.csv"))
-    fitted = fit_splits(splits, settings, plan, compare=compare, seed=seed, device=where, watch=watcher())
+    fitted = fit_splits(splits, settings, plan, compare=compare, seed=seed, device=where, watch=progress_callback())
     save_folder(fitted.model, folder, force)
     screen.print(score_table(fitted))
     for line in sentences(fitted, folder, str(table)):
@@ -102,12 +106,12 @@ def predict(
     Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
     molecules the model was trained on, and whether to trust it.
     """
+    from outland.devices import find_device
     from outland.estimators import load_folder
     from outland.estimators.seen import seen_words
     from outland.estimators.streaming import predict_table
     from outland.estimators.words import limit_words
     from outland.report.trust import trust
-    from outland.training.runs import find_device
 
     loaded = load_folder(model, find_device(device))
     place = out or Path(f"{table.name.split('.')[0]}-predicted.csv")
@@ -148,13 +152,13 @@ def explain(
     from itertools import islice
 
     from outland.datasets.tables import read_rows
+    from outland.devices import find_device
     from outland.estimators import load_folder
     from outland.estimators.explained import explain_table, way
     from outland.estimators.seen import seen_words
-    from outland.files import write_text
     from outland.report.explain_page import explain_page
     from outland.report.explain_words import flat_parts, flat_words
-    from outland.training.runs import find_device
+    from outland.storage.files import write_text
 
     place = out or Path(f"{table.name.split('.')[0]}-explained.html")
     if place.exists() and not force:

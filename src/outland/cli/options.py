@@ -21,7 +21,12 @@ Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`, or the file of your own table.")
 ]
-Shift = Annotated[str | None, typer.Option(help=r"What shifts: base, size, scaffold, ... \[default: the first one]")]
+Domain = Annotated[
+    str | None,
+    typer.Option(
+        "--domain", "--shift", help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"
+    ),
+]
 Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
     Path | None,
@@ -36,8 +41,8 @@ Smiles = Annotated[str, typer.Option(help="Your table's column of SMILES.")]
 Target = Annotated[list[str] | None, typer.Option(help="Your table's column of labels; give it again for several.")]
 TaskKind = Annotated[str, typer.Option(help="binary, multiclass or regression; auto looks at the labels.")]
 Environment = Annotated[str | None, typer.Option(help="Your table's column of environments.")]
-Split = Annotated[str | None, typer.Option(help="Your table's column of train/val/test, for `--shift column`.")]
-Time = Annotated[str | None, typer.Option(help="Your table's column of times, for `--shift time`.")]
+Split = Annotated[str | None, typer.Option(help="Your table's column of train/val/test, for `--domain column`.")]
+Time = Annotated[str | None, typer.Option(help="Your table's column of times, for `--domain time`.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row of your table cannot be used.")]
 Track = Annotated[
     str | None,
@@ -53,9 +58,9 @@ def paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
-def table_shift(shift: str | None, split: str | None, time: str | None) -> str | None:
+def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:
     """The split that the user's columns ask for, where none is named."""
-    return shift or ("column" if split else "time" if time else None)
+    return domain or ("column" if split else "time" if time else None)
 
 
 def table_settings(dataset: str, **columns: Any) -> Any:

@@ -8,8 +8,8 @@ import typer
 
 from outland.datasets import DataFolder
 from outland.training import RunSpec, run_fleet
+from outland.training.callbacks import FleetProgress, shown
 from outland.training.trackers import tracked
-from outland.training.watch import FleetWatcher, shown
 
 
 def train_several(
@@ -28,20 +28,20 @@ def train_several(
     from rich.table import Table
 
     specs = [replace(spec, seed=spec.seed + place) for place in range(seeds)]
-    watcher = FleetWatcher(seeds * spec.train.epochs)
+    callback = FleetProgress(seeds * spec.train.epochs)
     try:
         fleet = run_fleet(
-            specs, out, resume=resume, force=force, device=device, data=data, watcher=tracked(watcher, track, out)
+            specs, out, resume=resume, force=force, device=device, data=data, callback=tracked(callback, track, out)
         )
     finally:
-        watcher.close()
+        callback.close()
     if fleet.records:
         first = next(iter(fleet.records.values()))
-        parts = [part for part in ("id_test", "val", "test") if part in first.selection[first.chosen]]
-        table = Table("seed", *parts, title=f"{first.metric}, chosen by {first.chosen}")
+        parts = [part for part in ("id_test", "val", "test") if part in first.selection[first.selected]]
+        table = Table("seed", *parts, title=f"{first.metric}, chosen by {first.selected}")
         columns: dict[str, list[float]] = {part: [] for part in parts}
         for place, record in sorted(fleet.records.items()):
-            row = record.selection[record.chosen]
+            row = record.selection[record.selected]
             table.add_row(str(specs[place].seed), *(shown(row[part], record.metric) for part in parts))
             for part in parts:
                 columns[part] += [] if row[part] is None else [row[part]]

@@ -46,10 +46,10 @@ def shift(
     correlation shift where labels are known, and a sentence that says which shift there is. Takes minutes.
     """
     from outland.datasets import DataFolder, TableSettings
+    from outland.devices import find_device
     from outland.settings import change
     from outland.shift import measure_shift
     from outland.shift.sources import find_sides, is_table
-    from outland.training.runs import find_device
 
     settings = _settings(trials, most, epsilon, set_ or [])
     tables = is_table(first) and is_table(second)

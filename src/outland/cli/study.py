@@ -149,9 +149,9 @@ def _list(seeds: int | None, device: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from outland.devices import find_device
     from outland.studies import STUDIES, find_study
     from outland.studies.costs import calibrate, estimate
-    from outland.training.runs import find_device
 
     speed = calibrate(find_device(device))
     table = Table(
@@ -185,11 +185,11 @@ def _hours(costs: dict[str, float]) -> str:
 def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
     from rich.console import Console
 
+    from outland.devices import find_device
     from outland.report.study_text import plan_table
     from outland.studies.costs import calibrate, estimate, spoken
     from outland.studies.ledger import Ledger
     from outland.studies.runner import outcome_of
-    from outland.training.runs import find_device
 
     ledger = Ledger(chosen, out)
     states = {cell.name: [ledger.state(cell, spec) for spec in cell.specs] for cell in cells}

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli.options import Data, Kind, Seed, Shift
+from outland.cli.options import Data, Domain, Kind, Seed
 from outland.errors import OutlandError
 
 
@@ -13,7 +13,7 @@ def tune(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`.")],
     method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")],
     trials: Annotated[int, typer.Option(min=1, help="How many settings to try, in all processes together.")] = 20,
-    shift: Shift = None,
+    domain: Domain = None,
     kind: Kind = None,
     seed: Seed = 0,
     epochs: Annotated[int | None, typer.Option(help="Train for so many epochs instead.")] = None,
@@ -45,7 +45,7 @@ def tune(
         *([] if limit is None else [f"data.limit={limit}"]),
     ]
     recipe = recipe_for(dataset)
-    base = RunSpec.from_words(dataset, method, words, shift=shift, kind=kind, seed=seed, recipe=recipe)
+    base = RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed, recipe=recipe)
     search = Search(base, trials, out)
     try:
         search.work(workers, device=device, data=DataFolder(data))

@@ -41,7 +41,7 @@ class Dataset:
     def check(self, domain: str, kind: str) -> None:
         """Refuse a shift that this set does not have."""
         if domain not in self.domains:
-            raise unknown(f"shift of {self.name}", domain, self.domains)
+            raise unknown(f"domain of {self.name}", domain, self.domains)
         if kind not in self.kinds:
             raise unknown(f"kind of shift of {self.name}", kind, self.kinds)
 

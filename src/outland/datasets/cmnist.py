@@ -24,8 +24,8 @@ from outland.datasets.base import Dataset
 from outland.datasets.sources import DataFolder, RawFile
 from outland.datasets.superpixels import Bytes, cut, read_published
 from outland.errors import OutlandError
-from outland.files import checksum
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.storage.files import checksum
 
 DIGITS = 70000
 _TRAINING_DIGITS = 60000

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from outland.errors import OutlandError
-from outland.files import aside, checksum, writable_folder
 from outland.graphs import Cache
 from outland.progress import track
+from outland.storage.files import aside, checksum, writable_folder
 
 _ATTEMPTS = 3
 _BLOCK = 1 << 16

@@ -29,9 +29,9 @@ from outland.datasets.splitters import (
 from outland.datasets.table_rows import TableSettings, UsableRows
 from outland.datasets.tables import decimal_comma, need, read_rows
 from outland.errors import OutlandError
-from outland.files import write_text
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
 from outland.graphs.shards import Shards
+from outland.storage.files import write_text
 
 
 class SmilesTable(Dataset):
@@ -104,7 +104,7 @@ class SmilesTable(Dataset):
                 aside = "".join(f"; set aside: {number} rows ({why})" for why, number in reasons.most_common(2))
                 raise OutlandError(
                     f"the split by {domain} leaves none of {len(graphs)} rows for '{part}': "
-                    f"too few rows, or too many of one kind; try --shift random{aside}"
+                    f"too few rows, or too many of one kind; try --domain random{aside}"
                 )
         train = parts["train"]
         environment = None if graphs.environment is None else _training_first(graphs.environment, train)

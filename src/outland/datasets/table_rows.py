@@ -14,9 +14,9 @@ from outland.datasets.labels import Labels, TaskKind, number
 from outland.datasets.smiles import Chunk, not_utf8, pack
 from outland.datasets.tables import Row, need, need_smiles
 from outland.errors import OutlandError
-from outland.files import checksum
 from outland.graphs import PackedGraphs
 from outland.graphs.shards import Shards
+from outland.storage.files import checksum
 
 Refusal = tuple[int, str, str, str]  # row, column, value, reason
 

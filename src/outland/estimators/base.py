@@ -10,6 +10,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from outland.devices import find_device
 from outland.errors import unknown
 from outland.estimators.carving import Shift, carve, chosen_shift, training_environments
 from outland.estimators.explaining import explain_graphs
@@ -22,10 +23,9 @@ from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.shift import ShiftResult, ShiftSettings, measure_shift
-from outland.snapshots import DamagedSnapshot
+from outland.storage.snapshots import DamagedSnapshot
 from outland.training import TrainSettings
-from outland.training.runs import find_device
-from outland.training.watch import watcher
+from outland.training.callbacks import progress_callback
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
@@ -130,7 +130,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             classes=classes,
             seed=seed,
             device=find_device(self.device),
-            watcher=watcher() if self.verbose else None,
+            callback=progress_callback() if self.verbose else None,
         )
         model.about.update(shift=shift, estimator=self._plain_params())
         self.model_ = replace(model, seen=sorted_hashes(inputs.texts))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from outland.devices import one_thread
 from outland.estimators.model import BATCH, FittedModel
 from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
 from outland.nn import Mask
 from outland.nn.features import FeatureEncoder
-from outland.threads import one_thread
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
@@ -80,7 +80,7 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
     for states in seen:
         if states.grad is not None:
             moved = moved + (states.detach() * states.grad).sum(1).abs()
-    top = moved.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_graph, moved, "amax")
+    top = moved.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_batch, moved, "amax")
     node = moved / batch.spread(top.clamp(min=1e-12))
     return Mask(node, (batch.at_source(node) + batch.at_target(node)) / 2)
 

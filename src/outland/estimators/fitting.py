@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from outland.devices import one_thread
 from outland.errors import OutlandError
 from outland.estimators.calibration import Calibration, calibrate, prior_offset
 from outland.estimators.distance import Familiar
@@ -20,10 +21,9 @@ from outland.methods import MethodSettings, build_method, is_file, method_settin
 from outland.nn import BackboneSettings
 from outland.recipes import recipe_for
 from outland.settings import change
-from outland.threads import one_thread
 from outland.training import Trainer, TrainSettings
-from outland.training.record import describe_environment
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
+from outland.training.record import describe_platform
 
 VISITS = 40_000  # graphs that training looks at in all, unless epochs are given: minutes on a laptop
 FEWEST, MOST = 4, 40  # epochs
@@ -92,7 +92,7 @@ def train_model(
     classes: tuple[Any, ...] = (),
     seed: int = 0,
     device: torch.device | str = "cpu",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> FittedModel:
     """Train on `train`, choose the epoch and calibrate on `val`; other parts are not looked at."""
     started, task = time.perf_counter(), splits.schema.task
@@ -104,8 +104,8 @@ def train_model(
     method = build_method(plan.name, splits.schema, plan.backbone, plan.settings).to(device)
     with one_thread():
         training = Splits(graphs, {"train": drawn, "val": splits["val"]}, splits.schema, splits.source).to(device)
-        seen_by = None if watcher is None else ScoreWatcher(watcher, scale[1])
-        trainer = Trainer(method, training, frame, seed, watcher=seen_by)
+        seen_by = None if callback is None else ScoreWatcher(callback, scale[1])
+        trainer = Trainer(method, training, frame, seed, callback=seen_by)
         trainer.fit()
     random = torch.Generator().manual_seed(seed)
     chosen = splits["train"][torch.randperm(len(splits["train"]), generator=random)]
@@ -123,7 +123,7 @@ def train_model(
         "best_epoch": _best(trainer),
         "seconds": time.perf_counter() - started,
         "seed": seed,
-        "environment": describe_environment(torch.device(device)),
+        "environment": describe_platform(torch.device(device)),
     }
     sample = _bare(splits, chosen[:_SAMPLE])
     return FittedModel(method, kind, classes, calibration, Familiar.of(embeddings, seed), scale, sample, about)

@@ -15,12 +15,12 @@ from outland.estimators.card import card
 from outland.estimators.checks import check_model, check_values, featuriser, same_featuriser
 from outland.estimators.distance import Familiar
 from outland.estimators.model import FittedModel
-from outland.files import read_json, writable_folder
 from outland.graphs import PackedGraphs, Schema
 from outland.methods import is_file, method_settings, rebuild_method
 from outland.nn import BackboneSettings
 from outland.settings import change
-from outland.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.storage.files import read_json, writable_folder
+from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 SCHEMA = 1
 KIND = "outland model"

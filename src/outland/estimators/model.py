@@ -8,12 +8,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from outland.devices import one_thread
 from outland.estimators.calibration import Calibration
 from outland.estimators.distance import Familiar
 from outland.estimators.inputs import Kind
 from outland.graphs import Batches, PackedGraphs, Schema, Task
 from outland.methods import Method
-from outland.threads import one_thread
 
 BATCH = 256  # graphs a batch; one size everywhere, so that the last bit of a number never depends on who asks
 

@@ -23,9 +23,9 @@ from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
-from outland.files import aside, sweep, writable_folder
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
+from outland.storage.files import aside, sweep, writable_folder
 
 _SAMPLE = 500  # new molecules that the shift is measured on
 _FEWEST = 20

@@ -18,7 +18,7 @@ from outland.estimators.model import FittedModel
 from outland.estimators.seen import sorted_hashes
 from outland.graphs import Splits
 from outland.shift import measure_shift
-from outland.training.watch import Watcher, shown
+from outland.training.callbacks import Callback, shown
 
 REFERENCE = "erm"
 
@@ -56,17 +56,17 @@ def fit_splits(
     compare: bool = True,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    watch: Watcher | None = None,
+    watch: Callback | None = None,
 ) -> Fitted:
     """Train on `train`, choose the epoch on `val`, judge on both and on `test`, by which nothing is chosen."""
     started = time.perf_counter()
     common: dict[str, Any] = {"kind": "molecules", "classes": _classes(splits), "seed": seed, "device": device}
-    model = train_model(splits, plan, watcher=watch, **common)
+    model = train_model(splits, plan, callback=watch, **common)
     reference = None
     if compare and plan.name != REFERENCE:
         own = Plan.make(REFERENCE)
         other = replace(plan, name=own.name, settings=own.settings)
-        reference = train_model(splits, other, watcher=watch, **common)
+        reference = train_model(splits, other, callback=watch, **common)
     models = [model] if reference is None else [model, reference]
     verdicts = tuple(judge(models, splits, part, seed) for part in ("val", "test"))
     about: dict[str, Any] = {

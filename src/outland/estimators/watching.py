@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
 
 
-class ScoreWatcher(Watcher):
+class ScoreWatcher(Callback):
     """Shows the validation score alone, errors in the labels' own unit; loss terms are for `outland train`.
 
     Args:
@@ -13,7 +13,7 @@ class ScoreWatcher(Watcher):
         unit: of the labels, which training scales to a spread of 1.
     """
 
-    def __init__(self, inner: Watcher, unit: float) -> None:
+    def __init__(self, inner: Callback, unit: float) -> None:
         self._inner, self._unit = inner, unit
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:

@@ -21,7 +21,7 @@ class GraphBatch:
     Args:
         x: node features `[N, F]`.
         edge_index: source and target node of each edge `[2, E]`.
-        node_graph, edge_graph: graph of each node `[N]` and edge `[E]`.
+        node_batch, edge_batch: graph of each node `[N]` and edge `[E]`.
         reverse: row of each edge's other direction `[E]`; itself if it has none.
         node_count, edge_count: real nodes and edges of each graph `[B]`.
         y: labels `[B]` or `[B, T]`.
@@ -33,8 +33,8 @@ class GraphBatch:
 
     x: Tensor
     edge_index: Tensor
-    node_graph: Tensor
-    edge_graph: Tensor
+    node_batch: Tensor
+    edge_batch: Tensor
     reverse: Tensor
     node_count: Tensor
     edge_count: Tensor
@@ -73,12 +73,12 @@ class GraphBatch:
     @property
     def real_nodes(self) -> Tensor:
         """Which node rows are no padding `[N]`."""
-        return _all_of(self.node_graph) if self.node_mask is None else self.node_mask
+        return _all_of(self.node_batch) if self.node_mask is None else self.node_mask
 
     @property
     def real_edges(self) -> Tensor:
         """Which edge rows are no padding `[E]`."""
-        return _all_of(self.edge_graph) if self.edge_mask is None else self.edge_mask
+        return _all_of(self.edge_batch) if self.edge_mask is None else self.edge_mask
 
     @property
     def first_direction(self) -> Tensor:
@@ -89,9 +89,9 @@ class GraphBatch:
         """A copy with some fields changed; edges or nodes that change are no longer grouped."""
         if "edge_index" in changes:
             changes = {"incoming": None, "outgoing": None, **changes}
-        if "node_graph" in changes:
+        if "node_batch" in changes:
             changes = {"members": None, **changes}
-        if "edge_graph" in changes:
+        if "edge_batch" in changes:
             changes = {"edge_members": None, **changes}
         return replace(self, **changes)
 
@@ -109,19 +109,19 @@ class GraphBatch:
 
     def sum_nodes(self, values: Tensor) -> Tensor:
         """Sum node rows by graph: `[N, ...]` to `[B, ...]`."""
-        return self._sum(values, self.node_graph, self.members)
+        return self._sum(values, self.node_batch, self.members)
 
     def sum_edges(self, values: Tensor) -> Tensor:
         """Sum edge rows by graph: `[E, ...]` to `[B, ...]`."""
-        return self._sum(values, self.edge_graph, self.edge_members)
+        return self._sum(values, self.edge_batch, self.edge_members)
 
     def mean_nodes(self, values: Tensor) -> Tensor:
         """Mean of node rows by graph; 0 for a graph without nodes."""
-        return self._mean(values, self.node_graph, self.members, self.node_count)
+        return self._mean(values, self.node_batch, self.members, self.node_count)
 
     def mean_edges(self, values: Tensor) -> Tensor:
         """Mean of edge rows by graph; 0 for a graph without edges."""
-        return self._mean(values, self.edge_graph, self.edge_members, self.edge_count)
+        return self._mean(values, self.edge_batch, self.edge_members, self.edge_count)
 
     def mean_graphs(self, values: Tensor) -> Tensor:
         """Mean over the real graphs: `[B, ...]` to `[...]`."""
@@ -139,7 +139,7 @@ class GraphBatch:
         """Give each node its graph's row: `[B, ...]` to `[N, ...]`; padding nodes get 0."""
         if self.graph_mask is not None:
             values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-        return values.index_select(0, self.node_graph)
+        return values.index_select(0, self.node_batch)
 
     # Gathers go by `index_select`: the gradient of plain indexing is summed by atomics on a CPU with several threads,
     # in an order that changes from run to run.

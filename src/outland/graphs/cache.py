@@ -8,12 +8,12 @@ from typing import Any
 
 from filelock import FileLock
 
-from outland.files import canonical_json, digest, sweep, writable_folder
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import say
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.storage.files import canonical_json, digest, sweep, writable_folder
+from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
 

@@ -78,8 +78,8 @@ class Gatherer:
         by_graph, outgoing, incoming = (fields.pop(name) for name in ("by_graph", "outgoing", "incoming"))
         return GraphBatch(
             **fields,
-            members=Wires(by_graph[0], None, fields["node_graph"]),
-            edge_members=Wires(by_graph[1], None, fields["edge_graph"]),
+            members=Wires(by_graph[0], None, fields["node_batch"]),
+            edge_members=Wires(by_graph[1], None, fields["edge_batch"]),
             y=graphs.y.index_select(0, fields["index"]),
             environment=None if graphs.environment is None else graphs.environment.index_select(0, fields["index"]),
             incoming=Wires(*incoming),
@@ -116,39 +116,39 @@ class Gatherer:
         graph_mask = index >= 0 if padded else None
         index = index.clamp(min=0) if padded else index
         counts, offsets = self.node_counts.index_select(0, index), self.node_offsets.index_select(0, index)
-        nodes, node_graph, node_start, node_count = _rows(counts, offsets, shape.nodes, graph_mask)
+        nodes, node_batch, node_start, node_count = _rows(counts, offsets, shape.nodes, graph_mask)
         counts, offsets = self.edge_counts.index_select(0, index), self.edge_offsets.index_select(0, index)
-        edges, edge_graph, edge_start, edge_count = _rows(counts, offsets, shape.edges, graph_mask)
+        edges, edge_batch, edge_start, edge_count = _rows(counts, offsets, shape.edges, graph_mask)
         if firsts is not None:
             node_start, edge_start = node_start - firsts[:, 1], edge_start - firsts[:, 2]
-        shift = node_start.index_select(0, edge_graph)
+        shift = node_start.index_select(0, edge_batch)
         # Row by row: a selection along the second dimension is several times slower.
         edge_index = shift.new_empty(2, len(shift))
         for row, ends in zip(edge_index, graphs.edge_index, strict=True):
             torch.add(ends.index_select(0, edges), shift, out=row)
-        reverse = edge_start.index_select(0, edge_graph).add_(graphs.reverse.index_select(0, edges))
+        reverse = edge_start.index_select(0, edge_batch).add_(graphs.reverse.index_select(0, edges))
         node_mask = edge_mask = None
         if padded:
-            node_mask, edge_mask = node_graph < shape.graphs, edge_graph < shape.graphs
+            node_mask, edge_mask = node_batch < shape.graphs, edge_batch < shape.graphs
             edge_index = torch.where(edge_mask, edge_index, shape.nodes - 1)
             reverse = torch.where(edge_mask, reverse, torch.arange(shape.edges, device=graphs.device))
         wires = {}
         if self._wired:
             degrees = graphs.out_degrees.index_select(0, nodes).long()
-            bases = None if firsts is None or self._ordered else firsts.index_select(0, edge_graph)
+            bases = None if firsts is None or self._ordered else firsts.index_select(0, edge_batch)
             wires = self._wires(degrees if node_mask is None else degrees * node_mask, edge_index, reverse, bases)
         if firsts is not None:
             own = torch.arange(len(index), device=index.device) - firsts[:, 0]
-            node_graph, edge_graph = own.index_select(0, node_graph), own.index_select(0, edge_graph)
+            node_batch, edge_batch = own.index_select(0, node_batch), own.index_select(0, edge_batch)
         if self._wired:
-            wires["members"] = _members(node_count, node_graph, shape.nodes if padded else None)
+            wires["members"] = _members(node_count, node_batch, shape.nodes if padded else None)
             if not self._on_cpu:
-                wires["edge_members"] = _members(edge_count, edge_graph, shape.edges if padded else None)
+                wires["edge_members"] = _members(edge_count, edge_batch, shape.edges if padded else None)
         return GraphBatch(
             x=graphs.x.index_select(0, nodes),
             edge_index=edge_index,
-            node_graph=node_graph,
-            edge_graph=edge_graph,
+            node_batch=node_batch,
+            edge_batch=edge_batch,
             reverse=reverse,
             node_count=node_count,
             edge_count=edge_count,
@@ -183,8 +183,8 @@ def _apart(whole: GraphBatch, graphs: list[int], nodes: list[int], edges: list[i
     columns = {
         "x": whole.x.split(nodes),
         "edge_index": whole.edge_index.split(edges, dim=1),
-        "node_graph": whole.node_graph.split(nodes),
-        "edge_graph": whole.edge_graph.split(edges),
+        "node_batch": whole.node_batch.split(nodes),
+        "edge_batch": whole.edge_batch.split(edges),
         "reverse": whole.reverse.split(edges),
         **{name: getattr(whole, name).split(graphs) for name in ("node_count", "edge_count", "y", "index")},
         **dict(zip(("incoming", "outgoing"), Wires.apart(nodes, edges, whole.incoming, whole.outgoing), strict=True)),

@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from outland.errors import CannotWrite
-from outland.files import writable_folder
 from outland.graphs.cache import Cache
 from outland.graphs.packed import PackedGraphs
-from outland.tensors import Pieces, write_tensors
+from outland.storage.files import writable_folder
+from outland.storage.tensors import Pieces, write_tensors
 
 _MOST = 1 << 28  # bytes that are kept in memory
 _PREFIX = ".shards-"

@@ -60,13 +60,13 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
         graphs, _power(graphs),
     )  # fmt: skip
     x = source.x.new_empty(nodes, source.x.shape[1])
-    node_graph, pointers = long(nodes), long(2, nodes + 1)
+    node_batch, pointers = long(nodes), long(2, nodes + 1)
     node_mask = torch.empty(nodes, dtype=torch.bool, device=device)
     _nodes[(triton.cdiv(nodes + 1, _ROWS),)](
-        bounds, source.x, source.pointers, x, node_graph, node_mask, pointers,
+        bounds, source.x, source.pointers, x, node_batch, node_mask, pointers,
         graphs, nodes, len(source.x), x.shape[1], _power(graphs), _power(x.shape[1]), _ROWS,
     )  # fmt: skip
-    edge_index, edge_graph, reverse = (long(shape) for shape in ((2, edges), edges, edges))
+    edge_index, edge_batch, reverse = (long(shape) for shape in ((2, edges), edges, edges))
     edge_mask = torch.empty(edges, dtype=torch.bool, device=device)
     attr = None if source.edge_attr is None else source.edge_attr.new_empty(edges, source.edge_attr.shape[1])
     columns = 1 if attr is None else attr.shape[1]
@@ -74,7 +74,7 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
     if edges:
         _edges[(triton.cdiv(edges, _ROWS),)](
             bounds, source.edge_index, source.reverse, source.edge_attr, source.orders,
-            edge_index, edge_graph, reverse, edge_mask, attr, groups,
+            edge_index, edge_batch, reverse, edge_mask, attr, groups,
             graphs, nodes, edges, source.edge_index.shape[1], columns,
             attr is not None, groups is not None, _power(graphs), _power(columns), _ROWS,
         )  # fmt: skip
@@ -85,8 +85,8 @@ def cut(source: Source, index: Tensor, nodes: int, edges: int) -> dict[str, Any]
     return {
         "x": x,
         "edge_index": edge_index,
-        "node_graph": node_graph,
-        "edge_graph": edge_graph,
+        "node_batch": node_batch,
+        "edge_batch": edge_batch,
         "reverse": reverse,
         "node_count": table[0],
         "edge_count": table[1],
@@ -144,7 +144,7 @@ def _owner(ends, row, graphs, B: tl.constexpr):
 
 @triton.jit(do_not_specialize=["graphs", "nodes", "stride"])
 def _nodes(
-    bounds, all_x, all_pointers, x, node_graph, node_mask, pointers,
+    bounds, all_x, all_pointers, x, node_batch, node_mask, pointers,
     graphs, nodes, stride, width, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64)
@@ -153,7 +153,7 @@ def _nodes(
     real = graph < graphs
     source = row - tl.load(bounds + graph, mask=real, other=0)
     source = tl.where(real, source + tl.load(bounds + 2 * line + graph, mask=real, other=0), 0)
-    tl.store(node_graph + row, graph, mask=inside)
+    tl.store(node_batch + row, graph, mask=inside)
     tl.store(node_mask + row, real, mask=inside)
     column = tl.arange(0, F)
     both = inside[:, None] & (column < width)[None, :]
@@ -168,7 +168,7 @@ def _nodes(
 
 @triton.jit(do_not_specialize=["graphs", "nodes", "edges", "stride"])
 def _edges(
-    bounds, all_edges, all_reverse, all_attr, orders, edge_index, edge_graph, reverse, edge_mask, attr, groups,
+    bounds, all_edges, all_reverse, all_attr, orders, edge_index, edge_batch, reverse, edge_mask, attr, groups,
     graphs, nodes, edges, stride, width,
     ATTR: tl.constexpr, ORDERS: tl.constexpr, B: tl.constexpr, F: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
@@ -186,7 +186,7 @@ def _edges(
     tl.store(edge_index + row, tl.where(real, one, nodes - 1), mask=inside)
     tl.store(edge_index + edges + row, tl.where(real, other, nodes - 1), mask=inside)
     tl.store(reverse + row, tl.where(real, back, row), mask=inside)
-    tl.store(edge_graph + row, graph, mask=inside)
+    tl.store(edge_batch + row, graph, mask=inside)
     tl.store(edge_mask + row, real, mask=inside)
     if ORDERS:
         begin = source - (row - start)  # of the graph's edges in the set

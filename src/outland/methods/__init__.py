@@ -13,7 +13,7 @@ from torch import Tensor
 from outland.errors import OutlandError, unknown
 from outland.graphs import Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Schedule, Terms
-from outland.nn import BackboneSettings, initialise
+from outland.nn import BackboneSettings, initialize
 from outland.settings import change
 
 # name -> module:class, imported when asked for
@@ -116,7 +116,7 @@ def method_settings(name: str, values: dict[str, Any]) -> MethodSettings:
 def build_method(name: str, schema: Schema, backbone: BackboneSettings, settings: MethodSettings) -> Method:
     """A new, initialised model."""
     method = find_method(name)(schema, backbone, settings)
-    initialise(method, backbone.init)
+    initialize(method, backbone.init)
     return method
 
 

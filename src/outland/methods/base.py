@@ -21,7 +21,7 @@ Schedule = Literal["cosine", "constant"]
 class Progress:
     """How far training is; schedules are functions of it. Epochs and steps count from 0.
 
-    A loss asks by `number` and `whether` and not by looking at the fields: a step that was captured once is replayed in
+    A loss asks by `scalar` and `branch` and not by looking at the fields: a step that was captured once is replayed in
     later epochs, and what was asked is then asked again.
     """
 
@@ -29,11 +29,11 @@ class Progress:
     epochs: int = 1
     step: int = 0
 
-    def number(self, schedule: Callable[["Progress"], float]) -> float | Tensor:
+    def scalar(self, schedule: Callable[["Progress"], float]) -> float | Tensor:
         """What a schedule says now."""
         return schedule(self)
 
-    def whether(self, condition: Callable[["Progress"], bool]) -> bool:
+    def branch(self, condition: Callable[["Progress"], bool]) -> bool:
         """What a condition says now."""
         return condition(self)
 

@@ -82,10 +82,10 @@ class DIR(SubgraphMethod):
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)
         mean, variance = batch.mean_graphs(risks), self.variance(risks, batch)
-        complement, weight = self.risk(environment_logits, batch), progress.number(self.weight)
+        complement, weight = self.risk(environment_logits, batch), progress.scalar(self.weight)
         if chosen.objective == "paper":
             return {"interventions": mean, "variance": weight * variance, "complement": complement}
-        of_mean = progress.number(lambda now: min(self.weight(now), math.inf if chosen.cap is None else chosen.cap))
+        of_mean = progress.scalar(lambda now: min(self.weight(now), math.inf if chosen.cap is None else chosen.cap))
         return {
             "rationale": self.risk(logits, batch),
             "interventions": of_mean * mean,

@@ -99,7 +99,7 @@ class DisC(Method):
             "causal": mean_over(weights * hard, known),
             "bias": chosen.bias_weight * mean_over(generalised(easy, chosen.q), known),
         }
-        if progress.whether(lambda now: now.epoch > chosen.swap_after * now.epochs):
+        if progress.branch(lambda now: now.epoch > chosen.swap_after * now.epochs):
             swapped, other = reordered(bias, batch, permutation(batch, self.random))
             hard, known = self.losses(self.classifier, causal, swapped.detach(), batch)
             easy, known_other = self.losses(self.bias, causal.detach(), swapped, other)

@@ -93,7 +93,7 @@ class GSAT(Method):
         states, score = self._read(batch)
         alpha = concrete(score, chosen.temperature, self.random)
         priced = alpha if chosen.divergence == "sample" else score.sigmoid()
-        r = progress.number(
+        r = progress.scalar(
             lambda now: staircase(now.epoch, chosen.interval, chosen.first_r, chosen.step_r, chosen.final_r)
         )
         real = batch.real_edges if chosen.over == "edge" else batch.real_nodes

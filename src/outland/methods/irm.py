@@ -49,7 +49,7 @@ class IRM(ERM):
         """The mean loss, and how far each environment's is from resting."""
         chosen: IRMSettings = self.settings
         logits = self.classifier(batch)
-        weight = progress.number(chosen.weight)
+        weight = progress.scalar(chosen.weight)
         return {"risk": self.risk(logits, batch), "penalty": weight * self.penalty(logits, batch)}
 
     def penalty(self, logits: Tensor, batch: GraphBatch) -> Tensor:

@@ -44,7 +44,7 @@ class VREx(ERM):
         chosen: VRExSettings = self.settings
         logits = self.classifier(batch)
         risks, present = environment_risks(logits, batch, self.schema)
-        weight = progress.number(chosen.weight)
+        weight = progress.scalar(chosen.weight)
         return {
             "risk": self.risk(logits, batch),
             "variance": weight * variance_over(risks, present, chosen.unbiased),

@@ -4,7 +4,7 @@ from outland.nn.convs import CONVS
 from outland.nn.dropout import Dropout, Seeds
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
-from outland.nn.network import GraphNet, Head, initialise
+from outland.nn.network import GraphNet, Head, initialize
 from outland.nn.norm import BatchNorm, statistics_kept
 from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
@@ -21,6 +21,6 @@ __all__ = [
     "Masker",
     "PairLinear",
     "Seeds",
-    "initialise",
+    "initialize",
     "statistics_kept",
 ]

@@ -73,7 +73,7 @@ class GraphNet(nn.Module):
         return logits
 
 
-def initialise(module: nn.Module, scheme: str) -> None:
+def initialize(module: nn.Module, scheme: str) -> None:
     """Apply the weight initialisation that the settings name."""
     if scheme == "kaiming":
         for layer in module.modules():

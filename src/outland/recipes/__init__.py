@@ -70,13 +70,13 @@ class Recipe:
         """One line."""
         return str(self.plain["about"])
 
-    def ingredients(self, dataset: str, shift: str, kind: str, method: str) -> list[Ingredient]:
+    def ingredients(self, dataset: str, domain: str, kind: str, method: str) -> list[Ingredient]:
         """What is set for a method under a shift; where sections disagree, the more special one counts.
 
         A preset, as `aia:paper`, has a section of its own or takes the method's.
         """
         found: dict[tuple[str, str], Ingredient] = {}
-        for section in ("common", dataset, shift, kind, f"{shift}-{kind}"):
+        for section in ("common", dataset, domain, kind, f"{domain}-{kind}"):
             groups = self.plain.get(section, {})
             own = groups.get("method", {})
             named = own.get(method, {} if self._has(method) else own.get(method.partition(":")[0], {}))
@@ -97,23 +97,23 @@ class Recipe:
         """Whether any section speaks of this method or preset itself."""
         return any(method in part.get("method", {}) for name, part in self.plain.items() if name not in _TOP)
 
-    def changes(self, dataset: str, shift: str, kind: str, method: str) -> Changes:
+    def changes(self, dataset: str, domain: str, kind: str, method: str) -> Changes:
         """The same, as changes of a `RunSpec`."""
         changes: Changes = {group: {} for group in _GROUPS}
-        for one in self.ingredients(dataset, shift, kind, method):
+        for one in self.ingredients(dataset, domain, kind, method):
             changes[one.group][one.name] = one.value
         return changes
 
-    def expected(self, dataset: str, shift: str, kind: str) -> dict[str, tuple[float, float]]:
+    def expected(self, dataset: str, domain: str, kind: str) -> dict[str, tuple[float, float]]:
         """The paper's test scores: mean and standard deviation in per cent, by method."""
         known = self.plain.get("expected", {})
-        rows = known.get(f"{shift}-{kind}", known.get(dataset, {}))
+        rows = known.get(f"{domain}-{kind}", known.get(dataset, {}))
         return {method: (pair[0], pair[-1]) for method, pair in rows.items() if pair}
 
-    def shape(self, dataset: str, shift: str, kind: str) -> Shape | None:
+    def shape(self, dataset: str, domain: str, kind: str) -> Shape | None:
         """How large the dataset is under a shift, where that is known."""
         known = self.plain.get("shape", {})
-        row = known.get(f"{shift}-{kind}", known.get(dataset))
+        row = known.get(f"{domain}-{kind}", known.get(dataset))
         return None if row is None else Shape(**row)
 
 

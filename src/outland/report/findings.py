@@ -7,8 +7,8 @@ import typer
 
 from outland.datasets.table import write_quarantine
 from outland.errors import counted
-from outland.files import writable_folder
 from outland.graphs import Splits
+from outland.storage.files import writable_folder
 
 
 def findings(splits: Splits) -> list[str]:
@@ -56,7 +56,7 @@ def _unscorable(splits: Splits) -> list[str]:
         y = splits.graphs.y[index]
         bare = [((column == 0).sum() == 0) | ((column == 1).sum() == 0) for column in y.T]
         if all(bare):
-            lines.append(f"warning: {part} has one class only, so it cannot be scored; another --shift may do better")
+            lines.append(f"warning: {part} has one class only, so it cannot be scored; another --domain may do better")
     return lines
 
 

@@ -8,7 +8,7 @@ from outland.errors import counted
 from outland.estimators.judging import Judgement, Verdict
 from outland.estimators.tables import Fitted
 from outland.estimators.words import METRICS, kept_word
-from outland.training.watch import shown
+from outland.training.callbacks import shown
 
 _POINTS = 0.1  # between validation and held-out score, above which it is said
 _HELD = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
@@ -65,10 +65,10 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
     if model.about["shift"] == "random":
         beyond = f"On {counted(held.rows, 'molecule')} drawn at random and not seen"
     if one.value is None:
-        return f"{beyond}, it cannot be judged: they are all of one class. Another --shift may do better."
+        return f"{beyond}, it cannot be judged: they are all of one class. Another --domain may do better."
     if held.scant:
         needed = "20 molecules" if held.rare is None else "10 molecules of each class"
-        return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --shift may do better."
+        return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --domain may do better."
     if held.metric == "rmse":
         mean = f"always saying the training mean is off by {shown(held.mean_error, 'rmse')}"
         return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; {mean}."

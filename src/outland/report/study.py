@@ -8,11 +8,11 @@ from rich.console import Console
 
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
-from outland.files import canonical_json, digest, write_text
 from outland.graphs import Cache
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
+from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
 from outland.studies.ledger import Ledger
 from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, truth_pictures

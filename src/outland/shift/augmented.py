@@ -89,7 +89,7 @@ def _(method: AIA, batch: GraphBatch) -> Mask:
 def _(method: EERM, batch: GraphBatch) -> Mask:
     dropped = method.edits(batch, method.chances(batch))
     editor = torch.randint(dropped.shape[1], (batch.num_graphs,), generator=method.random, device=batch.x.device)
-    chosen = dropped.gather(1, editor[batch.edge_graph, None]).squeeze(1)
+    chosen = dropped.gather(1, editor[batch.edge_batch, None]).squeeze(1)
     return Mask.on_edges((~chosen).to(next(method.parameters()).dtype), batch)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from outland.devices import one_thread
 from outland.graphs import Schema
 from outland.progress import track
 from outland.shift.domains import domain_features
@@ -18,7 +19,6 @@ from outland.shift.pair import Pair, make_pair
 from outland.shift.settings import ShiftSettings
 from outland.shift.trials import Trial, aligned, draw_trial
 from outland.shift.words import SAME, verdict
-from outland.threads import one_thread
 
 _LIMIT, _TOP = 0.01, 1e-6  # what the null may be when ε is calibrated, and the largest ε
 _FEW = 100  # graphs a side, below which densities are so wide that little can be said

@@ -15,7 +15,7 @@ from outland.methods import Method
 from outland.shift.augmented import asked, training_mask
 from outland.shift.diversity import bernoulli_entropies, factorised_entropies, joint_entropy
 from outland.training import RunSpec, Trainer, prepare
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
 
 Over = Literal["edge", "node"]
 _BATCH = 128
@@ -48,8 +48,8 @@ class Diversity:
         return asdict(self)
 
 
-class Moments(Watcher):
-    """Watches a run and writes down masks: give it to the `Trainer` as its watcher.
+class Moments(Callback):
+    """Watches a run and writes down masks: give it to the `Trainer` as its callback.
 
     Networks are in evaluation mode when they are asked. So AIA's masks follow from its weights alone, and their
     diversity is variation over training time; DropEdge draws afresh at every moment. The run itself is not disturbed:
@@ -62,7 +62,7 @@ class Moments(Watcher):
         every: steps between two moments; None is the end of each epoch.
         skip: moments at the start that are left out: warm-up.
         seed: of the choice of graphs, and of draws.
-        watcher: what a person sees of the run.
+        callback: what a person sees of the run.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Moments(Watcher):
         every: int | None = None,
         skip: int = 0,
         seed: int = 0,
-        watcher: Watcher | None = None,
+        callback: Callback | None = None,
     ) -> None:
         train = splits["train"].cpu()
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         self.method, self.graphs = method, splits.graphs.select(train[order[:most]])
-        self.every, self.skip, self.seed, self.inner = every, skip, seed, watcher or Watcher()
+        self.every, self.skip, self.seed, self.inner = every, skip, seed, callback or Callback()
         self.steps = self.seen = 0
         self.masks: dict[Over, list[Tensor]] = {"edge": [], "node": []}
 
@@ -148,12 +148,12 @@ def train_moments(
     skip: int = 0,
     cache: Cache | None = None,
     data: DataFolder | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Moments:
     """Train a run from its spec, without record or checkpoints, and return the moments of its masks."""
     method, splits = prepare(spec, torch.device(device), cache, data)
-    watched = Moments(method, splits, most, every, skip, spec.seed, watcher)
-    Trainer(method, splits, spec.train, spec.seed, watcher=watched).fit()
+    watched = Moments(method, splits, most, every, skip, spec.seed, callback)
+    Trainer(method, splits, spec.train, spec.seed, callback=watched).fit()
     return watched
 
 

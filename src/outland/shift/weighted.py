@@ -76,12 +76,12 @@ class WeightedGraphs:
 
 def node_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
     """The row in the set of each node of a batch, which is in the exact layout `[N]`."""
-    return _rows(graphs.node_offsets, batch.node_count, batch.node_graph, batch.index)
+    return _rows(graphs.node_offsets, batch.node_count, batch.node_batch, batch.index)
 
 
 def edge_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
     """The row in the set of each edge of a batch, which is in the exact layout `[E]`."""
-    return _rows(graphs.edge_offsets, batch.edge_count, batch.edge_graph, batch.index)
+    return _rows(graphs.edge_offsets, batch.edge_count, batch.edge_batch, batch.index)
 
 
 def _rows(offsets: Tensor, counts: Tensor, owner: Tensor, index: Tensor) -> Tensor:

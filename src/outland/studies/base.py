@@ -44,11 +44,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """A dataset under a shift; in ten-fold studies the shift is the fold, and is left open."""
+    """A dataset under a shift; in ten-fold studies the domain is the fold, and is left open."""
 
     label: str
     dataset: str
-    shift: str = ""
+    domain: str = ""
     kind: str = "covariate"
 
 
@@ -152,14 +152,14 @@ class Study:
         changes = {group: {**given.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
         recipe = recipe_for(column.dataset)
 
-        def spec(shift: str) -> RunSpec:
+        def spec(domain: str) -> RunSpec:
             return RunSpec.make(
-                column.dataset, row.method, shift=shift, kind=column.kind, changes=changes, recipe=recipe
+                column.dataset, row.method, domain=domain, kind=column.kind, changes=changes, recipe=recipe
             )
 
         if self.repeats == "folds":
             return Cell(row, column, tuple(spec(f"fold{fold}") for fold in range(count)))
-        first = spec(column.shift)
+        first = spec(column.domain)
         return Cell(row, column, tuple(replace(first, seed=seed) for seed in range(count)))
 
     def _kept(self, pairs: list[tuple[Row, Column]], only: list[str]) -> list[tuple[Row, Column]]:

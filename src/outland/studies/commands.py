@@ -26,8 +26,8 @@ def command_of(study: Study, cell: Cell, words: Sequence[str] = ()) -> str:
     command += _sets([*words, *own])
     if study.repeats == "folds":
         folds = f"for fold in $(seq 0 {count - 1}); do "
-        return f"{folds}{shlex.join(command)} --shift fold$fold; done"
-    return shlex.join([*command, "--shift", spec.shift, "--seeds", str(count)])
+        return f"{folds}{shlex.join(command)} --domain fold$fold; done"
+    return shlex.join([*command, "--domain", spec.domain, "--seeds", str(count)])
 
 
 def _sets(words: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def estimate(spec: RunSpec, speed: float = 1.0) -> float:
     """
     units = _table("unit-costs.json")
     recipe = recipe_for(spec.dataset)
-    shape = (recipe and recipe.shape(spec.dataset, spec.shift, spec.kind)) or _UNKNOWN
+    shape = (recipe and recipe.shape(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
     limit = spec.data.limit or 10**9
     train, scored = min(shape.train, limit), min(shape.scored, 4 * limit)
     step, forward = _graph_seconds(units, shape, spec.backbone)

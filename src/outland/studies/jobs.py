@@ -7,15 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from outland.datasets import DataFolder
+from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.studies.base import Cell, Study
 from outland.studies.costs import estimate
 from outland.studies.ledger import Ledger
 from outland.training import RunSpec, run_fleet
-from outland.training.runs import find_device
+from outland.training.callbacks import Callback
 from outland.training.trackers import TrackingWatcher
-from outland.training.watch import Watcher
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Job:
         places = [part * len(self.specs) // count for part in range(count + 1)] if count else []
         return [replace(self, specs=self.specs[start:end]) for start, end in pairwise(places)]
 
-    def carry_out(self, site: Site, watcher: Watcher | None = None) -> list[str]:
+    def carry_out(self, site: Site, callback: Callback | None = None) -> list[str]:
         """Train, then measure; what failed is written down beside its run, and told."""
         ledger, told = Ledger(self.study, site.out), []
         if site.track is not None:
-            watcher = TrackingWatcher(site.track, ledger.runs, watcher)
+            callback = TrackingWatcher(site.track, ledger.runs, callback)
         if self.specs and self.cell.row.trained:
             fleet = run_fleet(
                 self.specs,
@@ -72,7 +72,7 @@ class Job:
                 device=site.device,
                 cache=site.cache,
                 data=site.data,
-                watcher=watcher,
+                callback=callback,
             )
             for problem in fleet.failures.values():
                 if isinstance(problem, CannotWrite):

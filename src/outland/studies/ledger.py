@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from outland.errors import Busy, OutlandError
-from outland.files import read_json, write_text
 from outland.settings import shaped
-from outland.snapshots import DamagedSnapshot
+from outland.storage.files import read_json, write_text
+from outland.storage.snapshots import DamagedSnapshot
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
 from outland.training.runs import RunFolder

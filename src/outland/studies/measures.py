@@ -65,8 +65,8 @@ def measure_diversity(
     if spec.method != "aia":
         return Measured(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
     album = Album.over_training(method, splits, spec.train.epochs)
-    moments = Moments(method, splits, seed=spec.seed, watcher=album)
-    Trainer(method, splits, spec.train, spec.seed, watcher=moments).fit()
+    moments = Moments(method, splits, seed=spec.seed, callback=album)
+    Trainer(method, splits, spec.train, spec.seed, callback=moments).fit()
     return Measured(mask_entropies(moments), album.all_pictures() if not spec.seed else [])
 
 

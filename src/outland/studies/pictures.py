@@ -6,7 +6,7 @@ import torch
 
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
 
 Picture = dict[str, Any]
 
@@ -46,7 +46,7 @@ def _pictures(graphs: PackedGraphs, node: torch.Tensor, edge: torch.Tensor) -> l
     ]
 
 
-class Album(Watcher):
+class Album(Callback):
     """Takes pictures of a few graphs at some moments of a training run.
 
     Args:

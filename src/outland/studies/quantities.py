@@ -30,7 +30,7 @@ class Quantity:
 
 
 def _test(record: RunRecord) -> float | None:
-    return None if record.selection[record.chosen].get("test") is None else record.test()
+    return None if record.selection[record.selected].get("test") is None else record.test_score
 
 
 def _mask(name: str) -> Callable[[RunRecord], float | None]:

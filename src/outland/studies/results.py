@@ -238,7 +238,7 @@ class Results:
         records = list(self.records.get(f"{row.name}/{column.label}", {}).values())
         if not records or records[0].metric != "rocauc" or "classes" not in records[0].data:
             return None
-        scores = [record.test() for record in records if record.test() == record.test()]
+        scores = [record.test_score for record in records if record.test_score == record.test_score]
         if not scores:
             return None
         negatives, positives = records[0].data["classes"]["test"]

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outland.datasets import DataFolder
-from outland.files import writable_folder
 from outland.graphs import Cache
+from outland.storage.files import writable_folder
 from outland.studies.base import Cell, Study
 from outland.studies.costs import estimate
 from outland.studies.engines import Engine, Job, Site
 from outland.studies.engines.local import LocalEngine
 from outland.studies.ledger import Ledger
-from outland.studies.watch import StudyWatcher
+from outland.studies.watch import StudyProgress
 from outland.training import RunSpec
 from outland.training.trackers import check_tracker
 
@@ -73,11 +73,11 @@ def run_study(
     jobs = [Job(study, cell, tuple(_todo(cell, ledger, retry, seen))) for cell in cells]
     jobs = [job for job in jobs if job.specs]
     todo = [spec for job in jobs for spec in job.specs]
-    watcher = StudyWatcher(len(todo), sum(map(estimate, todo)))
+    callback = StudyProgress(len(todo), sum(map(estimate, todo)))
     try:
-        (engine or LocalEngine()).carry_out(jobs, Site(out, device, width, cache, data, track), watcher)
+        (engine or LocalEngine()).carry_out(jobs, Site(out, device, width, cache, data, track), callback)
     finally:
-        watcher.close()
+        callback.close()
     told = outcome_of(study, cells, out)
     told.tried = {spec.slug for spec in todo}
     return told

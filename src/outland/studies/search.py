@@ -18,14 +18,15 @@ from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder
 from outland.datasets.processes import spread
+from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
-from outland.files import writable_folder, write_text
 from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
+from outland.storage.files import writable_folder, write_text
 from outland.training import RunRecord, RunSpec, run
-from outland.training.runs import RunFolder, find_device, load_splits
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
+from outland.training.runs import RunFolder, load_splits
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise
 Params = dict[str, Any]
@@ -57,11 +58,11 @@ class Search:
     def space(self) -> dict[str, tuple[Any, ...]]:
         """Values by setting; those of `base` are among them."""
         own: Mapping[str, tuple[Any, ...]] = {**COMMON, **find_method(self.base.method).space}
-        return {name: tuple(dict.fromkeys((getattr(self.base.settings, name), *own[name]))) for name in own}
+        return {name: tuple(dict.fromkeys((getattr(self.base.method_params, name), *own[name]))) for name in own}
 
     def spec(self, params: Params) -> RunSpec:
         """The run of a trial."""
-        return replace(self.base, settings=change(self.base.settings, params, "method"))
+        return replace(self.base, method_params=change(self.base.method_params, params, "method"))
 
     def report(self) -> dict[str, Any]:
         """What has been tried, and the best of it, as plain values; nothing is written."""
@@ -85,16 +86,22 @@ class Search:
         """Carry out trials until all are done, or taken by other processes; then write the report."""
         with _Journal(self) as journal:
             while (trial := journal.take()) is not None:
-                watcher = _Racer(trial)
+                callback = _Racer(trial)
                 spec = self.spec(trial.params)
                 try:
                     record = run(
-                        spec, self.folder / "runs", resume=True, device=device, cache=cache, data=data, watcher=watcher
+                        spec,
+                        self.folder / "runs",
+                        resume=True,
+                        device=device,
+                        cache=cache,
+                        data=data,
+                        callback=callback,
                     )
                     journal.close(trial, value=_worth(record), epochs=len(record.curves))
                 except Pruned:
                     RunFolder(self.folder / "runs", spec).checkpoints.clear()
-                    journal.close(trial, epochs=watcher.epochs)
+                    journal.close(trial, epochs=callback.epochs)
                 except CannotWrite:
                     raise  # it is not the settings that failed: the trial is begun again next time
                 except OutlandError as problem:
@@ -106,7 +113,7 @@ def _join(search: Search, where: dict[str, Any], place: int) -> None:
     search.go_on(**where)
 
 
-class _Racer(Watcher):
+class _Racer(Callback):
     """Tells the others how far a trial is, and stops it when it is behind the median of them."""
 
     def __init__(self, trial: Any) -> None:
@@ -134,7 +141,7 @@ def _signed(scores: Mapping[str, Any], metric: str) -> float:
 
 
 def _worth(record: RunRecord) -> float:
-    return _signed(record.selection[record.chosen], record.metric)
+    return _signed(record.selection[record.selected], record.metric)
 
 
 class _Journal:

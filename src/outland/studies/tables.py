@@ -29,9 +29,9 @@ def rows(*labels: str) -> tuple[Row, ...]:
 
 
 def columns(*labels: str, kind: str = "covariate") -> tuple[Column, ...]:
-    """Datasets as `dataset-shift`."""
+    """Datasets as `dataset-domain`."""
     pairs = [(label, *label.split("-")) for label in labels]
-    return tuple(Column(label, dataset, shift, kind) for label, dataset, shift in pairs)
+    return tuple(Column(label, dataset, domain, kind) for label, dataset, domain in pairs)
 
 
 COVARIATE = (

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from outland.errors import OutlandError
-from outland.files import read_json
 from outland.settings import change, shaped
+from outland.storage.files import read_json
 from outland.studies.base import Cell
 
 
@@ -50,7 +50,7 @@ def _set(cell: Cell, params: dict[str, Any]) -> Cell:
     kept = cell.row.changes.get("method", {})
     new = {name: value for name, value in params.items() if name not in kept}
     row = replace(cell.row, changes={**cell.row.changes, "method": {**new, **kept}})
-    specs = tuple(replace(spec, settings=change(spec.settings, new, "method")) for spec in cell.specs)
+    specs = tuple(replace(spec, method_params=change(spec.method_params, new, "method")) for spec in cell.specs)
     return replace(cell, row=row, specs=specs)
 
 
@@ -74,9 +74,9 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _name(spec: dict[str, Any]) -> str:
     """What a search is for; a study of ten folds takes the search on the first."""
-    return " ".join(str(spec[name]) for name in ("dataset", "shift", "kind", "method", "preset")).strip()
+    return " ".join(str(spec[name]) for name in ("dataset", "domain", "kind", "method", "preset")).strip()
 
 
 def _command(cell: Cell) -> str:
     spec = cell.specs[0]
-    return f"outland tune {spec.dataset} --shift {spec.shift} --kind {spec.kind} --method {cell.row.method}"
+    return f"outland tune {spec.dataset} --domain {spec.domain} --kind {spec.kind} --method {cell.row.method}"

@@ -10,7 +10,7 @@ from outland.errors import counted
 from outland.studies.base import Cell, Study
 from outland.training import RunSpec
 
-_GROUPS = {"method": "settings", "backbone": "backbone", "train": "train", "data": "data"}
+_GROUPS = {"method": "method_params", "backbone": "backbone", "train": "train", "data": "data"}
 Changes = tuple[str, ...]
 
 
@@ -43,7 +43,7 @@ def _read(study: Study, path: Path, known: Iterable[dict[str, Any]]) -> Changes 
 
 def _changes(study: Study, plain: dict[str, Any], known: Iterable[dict[str, Any]]) -> Changes | None:
     """In what a run differs from the cell of the study that it is nearest to; None where it is of no cell."""
-    same = ["dataset", "kind", "method", "preset", *(["shift"] if study.repeats == "seeds" else [])]
+    same = ["dataset", "kind", "method", "preset", *(["domain"] if study.repeats == "seeds" else [])]
     near = [one for one in known if all(one[name] == plain[name] for name in same)]
     return min((_differences(one, plain) for one in near), key=len, default=None)
 

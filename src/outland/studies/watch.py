@@ -16,7 +16,7 @@ from outland.studies.costs import estimate, spoken
 from outland.studies.jobs import Job
 from outland.studies.ledger import Ledger
 from outland.training import RunSpec
-from outland.training.watch import Watcher
+from outland.training.callbacks import Callback
 
 _EVERY = 30.0  # seconds between two lines of a log
 _LOOK = 1.0  # seconds between two looks into the folders of runs
@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 
 
-class StudyWatcher(Watcher):
+class StudyProgress(Callback):
     """A bar over all runs, which moves by their estimated cost; without a terminal, a line now and then.
 
     Args:

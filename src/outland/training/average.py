@@ -32,7 +32,7 @@ class Average:
     @torch.no_grad()
     def follow(self, progress: Progress) -> None:
         """Take the weights of a step in."""
-        share = progress.number(lambda now: 1 - min(self.decay, (1 + now.step) / (10 + now.step)))
+        share = progress.scalar(lambda now: 1 - min(self.decay, (1 + now.step) / (10 + now.step)))
         change = torch._foreach_sub(self._current, self._mean)
         torch._foreach_mul_(change, share)
         torch._foreach_add_(self._mean, change)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from outland.methods import Method
 from outland.progress import say
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 
 class Checkpoints:

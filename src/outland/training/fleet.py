@@ -12,13 +12,14 @@ from pathlib import Path
 import torch
 
 from outland.datasets import DataFolder
+from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
 from outland.progress import say
+from outland.training.callbacks import Callback
 from outland.training.record import RunRecord
-from outland.training.runs import Run, find_device, load_splits
+from outland.training.runs import Run, load_splits
 from outland.training.spec import RunSpec
-from outland.training.watch import Watcher
 
 Sailing = tuple[Run, Generator[None, None, None]]  # a run, and its steps as they are taken
 
@@ -46,7 +47,7 @@ def run_fleet(
     device: str = "auto",
     cache: Cache | None = None,
     data: DataFolder | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Fleet:
     """Carry out runs side by side in one process, each with its own queue, memory pool and random numbers.
 
@@ -58,14 +59,14 @@ def run_fleet(
         out: folder of runs.
         width: how many at a time; by default ten on a GPU and one elsewhere, where they would only share the cores.
         resume, force, device, cache, data: as in `run`.
-        watcher: told of every epoch of every run.
+        callback: told of every epoch of every run.
     """
     where = find_device(device)
     shared = _Shared(lambda spec: load_splits(spec, where, cache, data))
 
     def launch(place: int, again: bool) -> Sailing:
         spec = specs[place]
-        run = Run(spec, out, where, resume=resume or again, force=force and not again, watcher=watcher)
+        run = Run(spec, out, where, resume=resume or again, force=force and not again, callback=callback)
         return run, run.steps(partial(shared.of, spec))
 
     fleet = _Crowd(len(specs), width or (10 if where.type == "cuda" else 1), launch)
@@ -174,7 +175,7 @@ class _Shared:
 
     def of(self, spec: RunSpec) -> Splits:
         """The data of a spec."""
-        key = (spec.dataset, spec.shift, spec.kind, spec.data, spec.table)
+        key = (spec.dataset, spec.domain, spec.kind, spec.data, spec.table)
         if key not in self._kept:
             self._kept[key] = self._load(spec)
         return self._kept[key]

@@ -31,9 +31,9 @@ def mask_quality(method: Method, splits: Splits, batch_size: int) -> dict[str, d
                 return {}
             starts = batch.edge_count.cumsum(0) - batch.edge_count
             place = (
-                torch.arange(batch.num_edges, device=graphs.device) + (first[batch.index] - starts)[batch.edge_graph]
+                torch.arange(batch.num_edges, device=graphs.device) + (first[batch.index] - starts)[batch.edge_batch]
             )
-            rows.append(_by_graph(masks["stable"].edge, truth[place], batch.edge_graph, batch.num_graphs))
+            rows.append(_by_graph(masks["stable"].edge, truth[place], batch.edge_batch, batch.num_graphs))
         auc, precision, counts = (torch.cat(column) for column in zip(*rows, strict=True))
         number = counts.sum().clamp(min=1)
         found[part] = {

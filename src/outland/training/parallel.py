@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from outland.distributed import all_reduce_sum, rank, world_size
 from outland.errors import OutlandError
 from outland.graphs import Batches, GraphBatch
 from outland.graphs.batches import Plan
-from outland.methods.parts.ranks import rank, ranks, total
 from outland.nn import Dropout
 from outland.nn.norm import BatchNorm, then
 
@@ -53,19 +53,19 @@ class PartBatches(Batches):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        if self.size % ranks():
-            raise OutlandError(f"train.batch_size ({self.size}) must be a multiple of the {ranks()} processes")
+        if self.size % world_size():
+            raise OutlandError(f"train.batch_size ({self.size}) must be a multiple of the {world_size()} processes")
 
     def __len__(self) -> int:
         rest = len(self.index) % self.size
-        return math.ceil(len(self.index) / self.size) - (1 if 0 < rest < ranks() else 0)
+        return math.ceil(len(self.index) / self.size) - (1 if 0 < rest < world_size() else 0)
 
     def plan(self, number: int) -> Plan:
         """What the parts of one epoch will hold."""
         whole = super().plan(number)
-        width, index = self.size // ranks(), []
+        width, index = self.size // world_size(), []
         for row, graphs in zip(whole.index, whole.graphs, strict=True):
-            part = row[rank() * graphs // ranks() : (rank() + 1) * graphs // ranks()]
+            part = row[rank() * graphs // world_size() : (rank() + 1) * graphs // world_size()]
             index.append(nn.functional.pad(part, (0, width - len(part)), value=-1))
         return self._plan(torch.stack(index))
 
@@ -73,14 +73,14 @@ class PartBatches(Batches):
 def share_of(batch: GraphBatch, like: Tensor) -> Tensor:
     """What this process's part of the batch counts for: 1 where all parts are equally large."""
     own = like.new_tensor(float(batch.num_graphs)) if batch.graph_mask is None else batch.graph_mask.sum().to(like)
-    return own * ranks() / total(own)
+    return own * world_size() / all_reduce_sum(own)
 
 
 def average(gradients: list[Tensor]) -> list[Tensor]:
     """The mean of gradients over the processes, in one message."""
     flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
     distributed.all_reduce(flat)
-    flat /= ranks()
+    flat /= world_size()
     pieces = flat.split([gradient.numel() for gradient in gradients])
     return [piece.view_as(gradient) for piece, gradient in zip(pieces, gradients, strict=True)]
 
@@ -96,10 +96,10 @@ class SyncedBatchNorm(BatchNorm):
             return super().forward(x, mask, relu, dropout)
         wide = x.to(self.weight.dtype)
         real = wide.new_ones(len(x), 1) if mask is None else mask[:, None].to(wide.dtype)
-        count = total(real.sum()).clamp(min=1)
-        mean = total((wide * real).sum(0)) / count
+        count = all_reduce_sum(real.sum()).clamp(min=1)
+        mean = all_reduce_sum((wide * real).sum(0)) / count
         centred = (wide - mean) * real
-        variance = total(centred.square().sum(0)) / count
+        variance = all_reduce_sum(centred.square().sum(0)) / count
         self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
         found = (centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias).to(x.dtype)
         return then(found, relu, dropout)
@@ -107,10 +107,10 @@ class SyncedBatchNorm(BatchNorm):
 
 def togetherness(model: nn.Module) -> dict[str, str]:
     """What a record says of training together; nothing where a process was alone."""
-    if ranks() == 1:
+    if world_size() == 1:
         return {}
     synced = any(isinstance(module, SyncedBatchNorm) for module in model.modules())
-    return {"processes": str(ranks()), "batch norm": "synchronised" if synced else "by process"}
+    return {"processes": str(world_size()), "batch norm": "synchronised" if synced else "by process"}
 
 
 def synchronise_norms(model: nn.Module) -> None:

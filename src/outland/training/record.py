@@ -11,17 +11,17 @@ from typing import Any
 import torch
 
 from outland.errors import OutlandError
-from outland.files import read_json, write_text
 from outland.settings import shaped
+from outland.storage.files import read_json, write_text
 
 FORMAT = 1
 _FORM: dict[str, Any] = {
-    **dict.fromkeys(("key", "metric", "chosen"), str),
+    **dict.fromkeys(("key", "metric", "selected"), str),
     **dict.fromkeys(("spec", "data"), dict[str, Any]),
     "curves": list[dict[str, int | dict[str, float | None]]],
     **dict.fromkeys(("selection", "masks"), dict[str, dict[str, float | None]]),
     "parameters": dict[str, int],
-    "environment": dict[str, str],
+    "platform": dict[str, str],
     "timing": dict[str, float | str | list[float]],
 }
 
@@ -38,10 +38,10 @@ class RunRecord:
         curves: loss terms, what the method watches, and scores of every epoch; where averaged weights are kept, also
             the scores of the plain ones, as `unaveraged`.
         selection: epoch and scores under every rule.
-        chosen: the rule that chose the saved model.
+        selected: the rule that selected the saved model.
         masks: how well the method's masks find the truth, by part, where both are there.
         parameters: how many there are, in all and by part.
-        environment: versions and device.
+        platform: versions and device.
         timing: seconds in all and of each epoch; the one field that differs between equal runs.
     """
 
@@ -51,10 +51,10 @@ class RunRecord:
     data: dict[str, Any]
     curves: list[dict[str, Any]]
     selection: dict[str, dict[str, Any]]
-    chosen: str
+    selected: str
     masks: dict[str, dict[str, float]]
     parameters: dict[str, int]
-    environment: dict[str, str]
+    platform: dict[str, str]
     timing: dict[str, Any]
     format: int = FORMAT
 
@@ -78,20 +78,21 @@ class RunRecord:
         wrong = [name for name, kind in _FORM.items() if not shaped(getattr(self, name), kind)]
         if wrong:
             raise ValueError(f"{wrong[0]} is not of the right kind")
-        if self.chosen not in self.selection or "total" not in self.parameters or "seconds" not in self.timing:
-            raise ValueError("the chosen rule, the parameters or the seconds are missing")
+        if self.selected not in self.selection or "total" not in self.parameters or "seconds" not in self.timing:
+            raise ValueError("the selected rule, the parameters or the seconds are missing")
         classes = self.data.get("classes", {})
         if not shaped(classes, dict[str, list[int]]) or any(len(c) != 2 or min(c) < 0 for c in classes.values()):
             raise ValueError("the numbers of both classes are not of the right kind")
         return self
 
-    def test(self) -> float:
+    @property
+    def test_score(self) -> float:
         """The test score of the chosen model; NaN where it could not be taken."""
-        score = self.selection[self.chosen]["test"]
+        score = self.selection[self.selected]["test"]
         return math.nan if score is None else float(score)
 
 
-def describe_environment(device: torch.device) -> dict[str, str]:
+def describe_platform(device: torch.device) -> dict[str, str]:
     """Versions of what a result may depend on, and the device."""
     found = {"python": platform.python_version(), "device": str(device), "machine": platform.machine()}
     if device.type == "cuda":

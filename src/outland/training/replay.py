@@ -101,7 +101,7 @@ class Questions:
         self._place = 0
         self._answers.clear()
 
-    def number(self, schedule: Callable[[Progress], float]) -> Tensor:
+    def scalar(self, schedule: Callable[[Progress], float]) -> Tensor:
         """What a schedule says, in a tensor that follows it."""
         if self._place == len(self._numbers):
             value = float(schedule(self._now))
@@ -110,7 +110,7 @@ class Questions:
         self._place += 1
         return self._numbers[self._place - 1][1]
 
-    def whether(self, condition: Callable[[Progress], bool]) -> bool:
+    def branch(self, condition: Callable[[Progress], bool]) -> bool:
         """What a condition says, and from now on has to say."""
         answer = condition(self._now)
         self._answers.append((condition, answer))

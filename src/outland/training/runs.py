@@ -12,20 +12,21 @@ import torch
 from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder, find_dataset
+from outland.devices import find_device
 from outland.errors import Busy, OutlandError
-from outland.files import sweep, writable_folder, write_text
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file, rebuild_method
 from outland.progress import say
-from outland.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.storage.files import sweep, writable_folder, write_text
+from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
 from outland.training.mask_quality import mask_quality
 from outland.training.parallel import togetherness
-from outland.training.record import RunRecord, describe_environment
+from outland.training.record import RunRecord, describe_platform
 from outland.training.selection import selections
 from outland.training.spec import RunSpec
 from outland.training.trainer import Trainer
-from outland.training.watch import Watcher
 
 
 def run(
@@ -37,7 +38,7 @@ def run(
     device: str = "auto",
     cache: Cache | None = None,
     data: DataFolder | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> RunRecord:
     """Carry out a run in its own folder under `out` and return its record.
 
@@ -49,10 +50,10 @@ def run(
         device: `cpu`, `cuda`, or `auto` for whichever is there.
         cache: of prepared data.
         data: folder of raw files.
-        watcher: what a person sees.
+        callback: what a person sees.
     """
     where = find_device(device)
-    alone = Run(spec, out, where, resume=resume, force=force, watcher=watcher)
+    alone = Run(spec, out, where, resume=resume, force=force, callback=callback)
     for _ in alone.steps(lambda: load_splits(spec, where, cache, data)):
         pass
     return alone.record
@@ -62,7 +63,7 @@ class Run:
     """A run that can be carried out a step at a time, so that others may go on in between.
 
     Args:
-        spec, out, resume, force, watcher: as in `run`.
+        spec, out, resume, force, callback: as in `run`.
         device: where.
         ready: what is still to be done to a fresh model.
 
@@ -80,12 +81,12 @@ class Run:
         *,
         resume: bool = False,
         force: bool = False,
-        watcher: Watcher | None = None,
+        callback: Callback | None = None,
         ready: Callable[[Method], None] | None = None,
     ) -> None:
         self._ready = ready
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
-        self._resume, self._force, self._watcher = resume, force, (watcher or Watcher()).of(spec)
+        self._resume, self._force, self._watcher = resume, force, (callback or Callback()).of(spec)
 
     def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
@@ -112,7 +113,7 @@ def load_splits(
     spec: RunSpec, device: torch.device, cache: Cache | None = None, data: DataFolder | None = None
 ) -> Splits:
     """The data of a run, on a device."""
-    splits = find_dataset(spec.dataset, spec.table).load(spec.shift, spec.kind, spec.data.seed, cache, data)
+    splits = find_dataset(spec.dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, cache, data)
     if spec.data.limit is not None:
         splits = splits.limit(spec.data.limit, spec.data.seed)
     return splits.check().to(device)
@@ -121,7 +122,7 @@ def load_splits(
 def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
     """The freshly initialised model of a run, on a device."""
     torch.manual_seed(spec.seed)
-    return build_method(spec.method, splits.schema, spec.backbone, spec.settings).to(device)
+    return build_method(spec.method, splits.schema, spec.backbone, spec.method_params).to(device)
 
 
 def prepare(
@@ -130,19 +131,6 @@ def prepare(
     """The freshly initialised model of a run and its data, on a device."""
     splits = load_splits(spec, device, cache, data)
     return new_method(spec, splits, device), splits
-
-
-def find_device(name: str) -> torch.device:
-    """The device of that name, if it is here."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise OutlandError(f"unknown device '{name}'. Valid: auto, cpu, cuda, cuda:0, ...") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OutlandError("there is no CUDA device here; use --device cpu")
-    return device
 
 
 class RunFolder:
@@ -199,7 +187,7 @@ def load_model(folder: Path | str) -> Method:
                 "build it yourself and load the weights with read_snapshot"
             )
         spec, schema = RunSpec.from_json(plain), Schema.from_json(saved.values["schema"])
-        return rebuild_method(spec.method, schema, spec.backbone, spec.settings, saved.tensors).eval()
+        return rebuild_method(spec.method, schema, spec.backbone, spec.method_params, saved.tensors).eval()
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         told = str(problem).strip().partition("\n")[0]
         raise DamagedSnapshot(f"the model in {folder} does not fit together: {told}") from None
@@ -218,9 +206,9 @@ def _about(splits: Splits) -> dict[str, Any]:
 
 def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
     task, burn_in = trainer.splits.schema.task, spec.train.burn_in_epochs()
-    chosen: str = spec.train.select
-    if burn_in and chosen != "last_epoch":
-        chosen += "+burn_in"
+    selected: str = spec.train.select
+    if burn_in and selected != "last_epoch":
+        selected += "+burn_in"
     return RunRecord(
         key=spec.key,
         spec=spec.to_json(),
@@ -228,10 +216,10 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         data=_about(trainer.splits),
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
-        chosen=chosen,
+        selected=selected,
         masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
         parameters=trainer.method.parameter_counts(),
-        environment=describe_environment(device) | togetherness(trainer.method),
+        platform=describe_platform(device) | togetherness(trainer.method),
         timing={
             "seconds": sum(trainer.seconds),
             "epochs": trainer.seconds,

@@ -8,11 +8,11 @@ from typing import Any
 
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
-from outland.files import canonical_json, checksum, digest
 from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe
 from outland.settings import change, check_ranges, parse_assignments
+from outland.storage.files import canonical_json, checksum, digest
 from outland.training.settings import TrainSettings
 
 GROUPS = ("method", "backbone", "train", "data")
@@ -39,19 +39,19 @@ class RunSpec:
     """A run, fully spelled out. Two runs with equal specs give equal results.
 
     Args:
-        dataset, shift, kind: the data, what shifts in it, and how.
-        method: its name; `settings` are its hyper-parameters.
+        dataset, domain, kind: the data, the domain that shifts (scaffold, size, base, colour), and the kind of shift.
+        method: its name; `method_params` are its hyper-parameters.
         table: the user's own table, where that is the data.
-        preset: the named settings that `settings` started from, for the reader.
+        preset: the named settings that `method_params` started from, for the reader.
         code: checksum of the method's file, where it is in a file of its own.
         seed: of initial weights, batch order, dropout and the method's own draws.
     """
 
     dataset: str
-    shift: str
+    domain: str
     kind: str
     method: str
-    settings: MethodSettings
+    method_params: MethodSettings
     backbone: BackboneSettings
     train: TrainSettings
     data: DataSettings
@@ -68,7 +68,7 @@ class RunSpec:
         cls,
         dataset: str,
         method: str,
-        shift: str | None = None,
+        domain: str | None = None,
         kind: str | None = None,
         seed: int = 0,
         changes: Mapping[str, Mapping[str, Any]] | None = None,
@@ -80,14 +80,14 @@ class RunSpec:
             table = table.opened()
             dataset = Path(table.file).name.split(".")[0]
         source = find_dataset(dataset, table)
-        shift, kind = shift or source.domains[0], kind or source.kinds[0]
-        source.check(shift, kind)
+        domain, kind = domain or source.domains[0], kind or source.kinds[0]
+        source.check(domain, kind)
         values: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
         for path, value in source.recommended.items():
             group, _, name = path.partition(".")
             values[group][name] = value
         if recipe is not None:
-            for group, advised in recipe.changes(dataset, shift, kind, method).items():
+            for group, advised in recipe.changes(dataset, domain, kind, method).items():
                 values[group] |= advised
         for group, given in (changes or {}).items():
             if group not in values:
@@ -95,10 +95,10 @@ class RunSpec:
             values[group] |= given
         return cls(
             dataset=dataset,
-            shift=shift,
+            domain=domain,
             kind=kind,
             method=place_of(method) if is_file(method) else split_name(method)[0],
-            settings=method_settings(method, values["method"]),
+            method_params=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
             train=change(TrainSettings(), values["train"], "train"),
             data=change(DataSettings(), values["data"], "data"),
@@ -113,9 +113,9 @@ class RunSpec:
         """The inverse of `to_json`."""
         table = plain["table"]
         return cls(
-            **{name: plain[name] for name in ("dataset", "shift", "kind", "method", "seed", "preset")},
+            **{name: plain[name] for name in ("dataset", "domain", "kind", "method", "seed", "preset")},
             code=plain.get("code", ""),
-            settings=method_settings(plain["method"], plain["settings"]),
+            method_params=method_settings(plain["method"], plain["method_params"]),
             backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
             train=change(TrainSettings(), plain["train"], "train"),
             data=change(DataSettings(), plain["data"], "data"),
@@ -149,4 +149,4 @@ class RunSpec:
         """A readable, unique name for a folder."""
         plain = self.method.rpartition(":")[2] if is_file(self.method) else self.method
         method = f"{plain}-{self.preset}" if self.preset else plain
-        return f"{self.dataset}-{self.shift}-{self.kind}-{method}-seed{self.seed}-{self.key}"
+        return f"{self.dataset}-{self.domain}-{self.kind}-{method}-seed{self.seed}-{self.key}"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from outland.distributed import world_size
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
-from outland.methods.parts.ranks import ranks
 from outland.training.average import Average
 from outland.training.parallel import average, share_of
 from outland.training.precision import computing
@@ -71,7 +71,7 @@ class Stepper:
         """One training step; the loss terms, as `phase.term`, and what is watched stay on the device."""
         log: dict[str, Tensor] = {}
         self.method.seeds.renew()
-        active = [mover for mover in self.movers if progress.whether(mover.phase.when)]
+        active = [mover for mover in self.movers if progress.branch(mover.phase.when)]
         for mover in active:
             terms = self._gradients(mover, batch, progress)
             log |= {f"{mover.phase.name}.{name}": term.detach() for name, term in terms.items()}
@@ -105,13 +105,13 @@ class Stepper:
         if not learned:
             raise OutlandError(f"no loss term of the phase '{mover.phase.name}' depends on what moves in it")
         weights = [self._one(term) for term in learned]
-        if ranks() > 1:
+        if world_size() > 1:
             share = share_of(batch, learned[0].to(torch.promote_types(learned[0].dtype, torch.float32)))
             weights = [one * share.to(one.dtype) for one in weights]
         slopes = torch.autograd.grad(learned, mover.parameters, weights, allow_unused=True)
         pairs = zip(mover.parameters, slopes, strict=True)
         gradients = [self._none(parameter) if slope is None else slope for parameter, slope in pairs]
-        if ranks() > 1:
+        if world_size() > 1:
             gradients = average(gradients)
         for parameter, gradient in zip(mover.parameters, gradients, strict=True):
             parameter.grad = gradient

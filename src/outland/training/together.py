@@ -10,12 +10,13 @@ import torch
 from torch import distributed
 
 from outland.datasets import DataFolder
+from outland.devices import find_device
+from outland.distributed import rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
-from outland.methods.parts.ranks import rank
 from outland.training.parallel import synchronise_norms, together
 from outland.training.record import RunRecord
-from outland.training.runs import Run, RunFolder, find_device, load_splits
+from outland.training.runs import Run, RunFolder, load_splits
 from outland.training.spec import RunSpec
 
 

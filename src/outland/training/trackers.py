@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from outland.errors import OutlandError, unknown
 from outland.progress import say
+from outland.training.callbacks import Callback
 from outland.training.spec import RunSpec
-from outland.training.watch import Watcher
 
 
 class Tracker(Protocol):
@@ -113,23 +113,23 @@ def check_tracker(name: str) -> None:
         raise OutlandError(f"--track {name} needs the package {TRACKERS[name][0]}: pip install 'outland[{name}]'")
 
 
-class TrackingWatcher(Watcher):
-    """Tracks runs, and lets another watcher see them too.
+class TrackingWatcher(Callback):
+    """Tracks runs, and lets another callback see them too.
 
     Args:
         name: of the tracker.
         out: folder of runs.
-        inner: the other watcher.
-        spec: of the run it watches; without one, it makes a watcher for each run.
+        inner: the other callback.
+        spec: of the run it watches; without one, it makes a callback for each run.
     """
 
-    def __init__(self, name: str, out: Path, inner: Watcher | None = None, spec: RunSpec | None = None) -> None:
+    def __init__(self, name: str, out: Path, inner: Callback | None = None, spec: RunSpec | None = None) -> None:
         check_tracker(name)
-        self._name, self._out, self._inner, self._spec = name, out, inner or Watcher(), spec
+        self._name, self._out, self._inner, self._spec = name, out, inner or Callback(), spec
         self._tracker: Tracker | None = None
 
-    def of(self, spec: RunSpec) -> Watcher:
-        """The watcher of one run."""
+    def of(self, spec: RunSpec) -> Callback:
+        """The callback of one run."""
         return TrackingWatcher(self._name, self._out, self._inner.of(spec), spec)
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
@@ -166,9 +166,9 @@ class TrackingWatcher(Watcher):
             return None
 
 
-def tracked(watcher: Watcher, name: str | None, out: Path) -> Watcher:
-    """The watcher, and a tracker beside it if one is named."""
-    return watcher if name is None else TrackingWatcher(name, out, watcher)
+def tracked(callback: Callback, name: str | None, out: Path) -> Callback:
+    """The callback, and a tracker beside it if one is named."""
+    return callback if name is None else TrackingWatcher(name, out, callback)
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from outland.distributed import rank, world_size
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method
-from outland.methods.parts.ranks import rank, ranks
 from outland.progress import console
-from outland.snapshots import Snapshot
+from outland.storage.snapshots import Snapshot
+from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
 from outland.training.evaluate import Evaluation
 from outland.training.parallel import PartBatches
@@ -23,7 +24,6 @@ from outland.training.selection import choosing_rule
 from outland.training.settings import TrainSettings
 from outland.training.stepper import WATCHED, Stepper
 from outland.training.steps import EagerSteps, ReplayedSteps, Row, Steps
-from outland.training.watch import Watcher
 
 _APART = 1_000_003  # between the random numbers of processes that train together
 
@@ -43,7 +43,7 @@ class Trainer:
         settings: the frame of the run.
         seed: of batch order, dropout and the method's own draws.
         checkpoints: where snapshots go; None keeps none.
-        watcher: what a person sees.
+        callback: what a person sees.
         replay: record steps and replay them (see `ReplayedSteps`); by default on a GPU.
     """
 
@@ -54,11 +54,11 @@ class Trainer:
         settings: TrainSettings,
         seed: int = 0,
         checkpoints: Checkpoints | None = None,
-        watcher: Watcher | None = None,
+        callback: Callback | None = None,
         replay: bool | None = None,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
-        self.checkpoints, self.watcher = checkpoints, watcher or Watcher()
+        self.checkpoints, self.callback = checkpoints, callback or Callback()
         self.device = splits.graphs.device
         self.rule = choosing_rule(settings.select, settings.burn_in_epochs())
         if self.rule.part is not None and self.rule.part not in splits:
@@ -66,7 +66,7 @@ class Trainer:
                 f"train.select={settings.select} needs the part '{self.rule.part}', and this data has only "
                 f"{', '.join(splits.parts)}"
             )
-        kind = Batches if ranks() == 1 else PartBatches
+        kind = Batches if world_size() == 1 else PartBatches
         self.batches = kind(
             splits.graphs,
             splits["train"],
@@ -80,7 +80,7 @@ class Trainer:
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
         self.recorder = Recorder(self.device)
-        self.replay = self.device.type == "cuda" and ranks() == 1 if replay is None else replay
+        self.replay = self.device.type == "cuda" and world_size() == 1 if replay is None else replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}
@@ -123,14 +123,14 @@ class Trainer:
             torch.manual_seed(self.seed)
             self.method.reseed(self.seed + _APART * rank(), self.device)
         steps, evaluation = self._ready()
-        self.watcher.start(self.method.name, settings.epochs, len(self.batches), done)
+        self.callback.start(self.method.name, settings.epochs, len(self.batches), done)
         try:
             for epoch in range(done, settings.epochs):
                 yield from self._epoch(epoch, steps, evaluation)
                 if self.checkpoints is not None and (epoch + 1) % settings.checkpoint_every == 0:
                     self.checkpoints.save(epoch + 1, self._snapshot())
         finally:
-            self.watcher.stop()
+            self.callback.stop()
             self.method.requires_grad_(True)
         self.method.load_state_dict(self.best)
         self.method.eval()
@@ -149,7 +149,7 @@ class Trainer:
         started = time.perf_counter()
         self.stepper.start_epoch(epoch)
         for _ in steps.epoch(epoch, self.settings.epochs):
-            self.watcher.step()
+            self.callback.step()
             yield
         before = self._predict_unaveraged(evaluation)
         with self._kept_weights():
@@ -187,7 +187,7 @@ class Trainer:
         if self.rule.pick(self.curves, task) == epoch:
             with self._kept_weights():
                 self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
-        self.watcher.epoch(row, task.metric)
+        self.callback.epoch(row, task.metric)
         if self.recorder.refused and len(self.seconds) == 1:
             console().print(
                 f"[yellow]Steps are taken one by one, for they cannot be recorded: {self.recorder.refused}[/]"

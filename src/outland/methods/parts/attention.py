@@ -62,7 +62,7 @@ def _spread(values: Tensor, batch: GraphBatch, over: Over) -> Tensor:
         return batch.spread(values)
     if batch.graph_mask is not None:
         values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-    return values.index_select(0, batch.edge_graph)
+    return values.index_select(0, batch.edge_batch)
 
 
 class AttentionScore(nn.Module):

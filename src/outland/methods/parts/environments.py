@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from outland.distributed import all_reduce_sum
 from outland.graphs import GraphBatch, Schema
-from outland.methods.parts.ranks import total
 from outland.methods.parts.risk import label_losses, mean_over
 
 
@@ -18,8 +18,8 @@ def environment_means(values: Tensor, known: Tensor, environment: Tensor, count:
         count: S.
     """
     place = environment.clamp(0, count - 1)
-    found = total(values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1)))
-    number = total(values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype)))
+    found = all_reduce_sum(values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1)))
+    number = all_reduce_sum(values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype)))
     return found / number.clamp(min=1), number > 0
 
 

@@ -13,12 +13,12 @@ def random_mask(batch: GraphBatch, share: float, random: torch.Generator, dtype:
     groups = batch.num_graphs + 1
     node_keys = torch.rand(batch.num_nodes, generator=random, device=batch.x.device)
     node_quota = _floor(share, batch.node_count)
-    node = ranks(node_keys, batch.node_graph, groups) >= node_quota[batch.node_graph]
+    node = ranks(node_keys, batch.node_batch, groups) >= node_quota[batch.node_batch]
     first = batch.first_direction  # it stands for both
     edge_keys = torch.rand(batch.num_edges, generator=random, device=batch.x.device)
     edge_keys = torch.where(first, edge_keys, torch.inf)
     edge_quota = _floor(share, batch.sum_edges(first.long()))
-    dropped = first & (ranks(edge_keys, batch.edge_graph, groups) < edge_quota[batch.edge_graph])
+    dropped = first & (ranks(edge_keys, batch.edge_batch, groups) < edge_quota[batch.edge_batch])
     return Mask(node.to(dtype), (~(dropped | dropped[batch.reverse])).to(dtype))
 
 

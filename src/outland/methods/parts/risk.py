@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from outland import kernels
+from outland.distributed import all_reduce_sum, world_size
 from outland.graphs import GraphBatch, Task
-from outland.methods.parts.ranks import ranks, total
 
 
 def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor, Tensor]:
@@ -37,11 +37,11 @@ def mean_over(values: Tensor, counted: Tensor) -> Tensor:
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
     """The mean loss over the known labels of a batch, whoever holds its parts; 0 if it has none."""
-    if kernels.fits(logits) and ranks() == 1:
+    if kernels.fits(logits) and world_size() == 1:
         from outland.kernels import risk  # needs Triton
 
         soft = task.kind == "multiclass" and batch.y.dim() > 1
         if risk.takes(logits) and not soft:
             return risk.mean_risk(logits, batch.y, batch.graph_mask, task.kind)
     losses, known = label_losses(logits, batch, task)
-    return total(losses.sum()) / total(known.sum()).clamp(min=1)
+    return all_reduce_sum(losses.sum()) / all_reduce_sum(known.sum()).clamp(min=1)

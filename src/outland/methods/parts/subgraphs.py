@@ -24,7 +24,7 @@ def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Roundin
     quota = ((total - 1e-9).ceil() if rounding == "ceil" else (total + 1e-9).floor()).long()
     quota = torch.cat([quota, quota.new_zeros(1)])  # none for padding, which follows the graphs
     keys = torch.where(first, -scores.detach(), torch.inf)
-    chosen = first & (ranks(keys, batch.edge_graph, batch.num_graphs + 1) < quota[batch.edge_graph])
+    chosen = first & (ranks(keys, batch.edge_batch, batch.num_graphs + 1) < quota[batch.edge_batch])
     return chosen | chosen[batch.reverse]
 
 

@@ -101,7 +101,7 @@ class SampleWeighter(nn.Module):
         z = torch.where(real[:, None], z.detach(), 0)
         z = z.to(torch.promote_types(z.dtype, torch.float32))
         logits = z.new_ones(len(z))
-        if self.settings.inner_steps and progress.whether(lambda now: now.epoch >= self.settings.warm_up):
+        if self.settings.inner_steps and progress.branch(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
             with torch.autocast(z.device.type, enabled=False):  # half precision finds other weights altogether
                 logits = self.descend(logits, real, valid, measure(rows, valid))

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from outland.studies.jobs import Job, Site
-from outland.studies.watch import StudyWatcher
+from outland.studies.watch import StudyProgress
 
 
 class Engine(Protocol):
     """Carries out jobs; what they did is found in the folders of their runs."""
 
-    def carry_out(self, jobs: Sequence[Job], site: Site, watcher: StudyWatcher) -> None:
+    def carry_out(self, jobs: Sequence[Job], site: Site, callback: StudyProgress) -> None:
         """Carry out all jobs, in whatever order; a run that fails does not stop the others."""
 
 

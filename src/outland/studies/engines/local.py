@@ -9,10 +9,11 @@ from multiprocessing import parent_process
 from threading import Thread
 
 from outland.datasets.processes import spread
+from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.studies.engines import Job, Site
-from outland.studies.watch import StudyWatcher
-from outland.training.runs import find_device, load_splits
+from outland.studies.watch import StudyProgress
+from outland.training.runs import load_splits
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class LocalEngine:
 
     workers: int = 1
 
-    def carry_out(self, jobs: Sequence[Job], site: Site, watcher: StudyWatcher) -> None:
+    def carry_out(self, jobs: Sequence[Job], site: Site, callback: StudyProgress) -> None:
         """Carry out all jobs."""
         device = find_device(site.device)
         if self.workers < 1:
@@ -34,25 +35,27 @@ class LocalEngine:
             raise OutlandError("--workers is for a CPU: on a GPU the runs of a cell train side by side in one process")
         if self.workers == 1:
             for job in jobs:
-                watcher.cell(job.cell.name, job.specs)
-                _say(job.carry_out(site, watcher), watcher)
+                callback.cell(job.cell.name, job.specs)
+                _say(job.carry_out(site, callback), callback)
             return
         _prepare(jobs, site)
         single = [one for job in jobs for one in job.single()]
-        with watcher.looking(single, site.out):
+        with callback.looking(single, site.out):
             for told in spread(partial(_work, site), single, min(self.workers, len(single))):
-                _say(told, watcher)
+                _say(told, callback)
 
 
-def _say(told: list[str], watcher: StudyWatcher) -> None:
+def _say(told: list[str], callback: StudyProgress) -> None:
     for words in told:
-        watcher.say(words)
+        callback.say(words)
 
 
 def _prepare(jobs: Sequence[Job], site: Site) -> None:
     """Prepare each dataset once, so that the processes find it in the cache; what goes wrong, a run will tell."""
     device = find_device(site.device)
-    for spec in {(spec.dataset, spec.shift, spec.kind, spec.data): spec for job in jobs for spec in job.specs}.values():
+    for spec in {
+        (spec.dataset, spec.domain, spec.kind, spec.data): spec for job in jobs for spec in job.specs
+    }.values():
         with contextlib.suppress(Exception):
             load_splits(spec, device, site.cache, site.data)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from outland.errors import CannotWrite, OutlandError
-from outland.files import writable_folder
+from outland.storage.files import writable_folder
 
 Parcel = bytes
 _LAST = ("record.json",)  # what says that a run is done is put down when all else is there

@@ -18,7 +18,7 @@ from outland.studies.engines import Job, Site
 from outland.studies.engines.parcels import Parcel, pack, unpack
 from outland.studies.jobs import deal
 from outland.studies.ledger import Ledger
-from outland.studies.watch import StudyWatcher
+from outland.studies.watch import StudyProgress
 
 _TRIES = 5  # times that a task is begun again after the machine or the process it was on is lost
 _PATIENCE = 60.0  # seconds to wait for a process that holds a run, and may be about to be gone
@@ -42,7 +42,7 @@ class RayEngine:
     gpus: float | None = None
     send_back: bool = False
 
-    def carry_out(self, jobs: Sequence[Job], site: Site, watcher: StudyWatcher) -> None:
+    def carry_out(self, jobs: Sequence[Job], site: Site, callback: StudyProgress) -> None:
         """Carry out all jobs."""
         if not jobs:
             return
@@ -52,7 +52,7 @@ class RayEngine:
             site = replace(site, device="cuda" if gpus else "cpu")
             tasks = deal(jobs if gpus else [one for job in jobs for one in job.single()], self._workers(ray, gpus))
             work = ray.remote(num_cpus=self.cpus, num_gpus=gpus, max_retries=_TRIES)(_work)
-            with watcher.looking(tasks, site.out):
+            with callback.looking(tasks, site.out):
                 pending = {
                     work.remote(job, site, self.cpus, self._luggage(job, site) if self.send_back else None): job
                     for job in tasks
@@ -60,7 +60,7 @@ class RayEngine:
                 while pending:
                     (ready, *_), _ = ray.wait(list(pending))
                     for words in _arrived(ray, ready, pending.pop(ready), site):
-                        watcher.say(words)
+                        callback.say(words)
 
     def _gpus(self, ray: Any, device: str) -> float:
         """GPUs a task, once it is sure that some machine has what a task needs."""

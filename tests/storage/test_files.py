@@ -3,8 +3,8 @@ import os
 import pytest
 import torch
 
-from outland.files import aside, sweep, write_text
-from outland.snapshots import Snapshot, write_snapshot
+from outland.storage.files import aside, sweep, write_text
+from outland.storage.snapshots import Snapshot, write_snapshot
 
 
 @pytest.mark.parametrize(("umask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from outland.errors import CannotWrite, OutlandError
-from outland.files import canonical_json, checksum, digest, new_folder, read_json
-from outland.tensors import write_tensors
+from outland.storage.files import canonical_json, checksum, digest, new_folder, read_json
+from outland.storage.tensors import write_tensors
 
 FORMAT = 1
 _TENSORS, _STATE = SNAPSHOT_FILES = "tensors.safetensors", "state.json"

@@ -30,10 +30,10 @@ def shown(score: float | None, metric: str) -> str:
     return f"{score:.3f}" if metric == "rmse" else f"{100 * score:.2f}"
 
 
-class Watcher:
+class Callback:
     """Sees a run go by and says nothing."""
 
-    def of(self, spec: RunSpec) -> "Watcher":
+    def of(self, spec: RunSpec) -> "Callback":
         """Who watches the run of this spec; here the same for all."""
         return self
 
@@ -50,7 +50,7 @@ class Watcher:
         """Training is over, for whatever reason."""
 
 
-class BarWatcher(Watcher):
+class ProgressBar(Callback):
     """A progress bar with the time left, and below it the last epoch's validation scores and loss terms."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class BarWatcher(Watcher):
         self._live.stop()
 
 
-class LineWatcher(Watcher):
+class LogLines(Callback):
     """A line now and then, for a log: after the first epoch, then whenever half a minute has passed, and at the end."""
 
     def start(self, title: str, epochs: int, steps: int, done: int) -> None:
@@ -92,7 +92,7 @@ class LineWatcher(Watcher):
             console().print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-class FleetWatcher(Watcher):
+class FleetProgress(Callback):
     """Many runs at once: how many of all their epochs are done; on a terminal as a bar, elsewhere a line now and then.
 
     Args:
@@ -131,6 +131,6 @@ def _told(row: dict[str, Any], metric: str) -> str:
     return f"epoch {row['epoch']}: {' '.join(scores)}" + (f" | {' '.join(terms)}" if terms else "")
 
 
-def watcher() -> Watcher:
+def progress_callback() -> Callback:
     """A bar on a terminal, a line now and then elsewhere."""
-    return BarWatcher() if sys.stderr.isatty() else LineWatcher()
+    return ProgressBar() if sys.stderr.isatty() else LogLines()

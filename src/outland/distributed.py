@@ -6,19 +6,19 @@ import torch
 from torch import Tensor, distributed
 
 
-def ranks() -> int:
+def world_size() -> int:
     """How many processes train together."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
     """Which of them this is, from 0."""
-    return distributed.get_rank() if ranks() > 1 else 0
+    return distributed.get_rank() if world_size() > 1 else 0
 
 
-def total(values: Tensor) -> Tensor:
+def all_reduce_sum(values: Tensor) -> Tensor:
     """The sum of `values` over all processes, with gradients to every one of them."""
-    summed: Tensor = _Total.apply(values) if ranks() > 1 else values  # type: ignore[no-untyped-call]
+    summed: Tensor = _Total.apply(values) if world_size() > 1 else values  # type: ignore[no-untyped-call]
     return summed
 
 

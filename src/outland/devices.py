@@ -1,0 +1,32 @@
+"""The device a run computes on, and the threads of a CPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from outland.errors import OutlandError
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run with one intra-op thread: small tensors gain nothing from a second, and lose much where cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, if it is here."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OutlandError(f"unknown device '{name}'. Valid: auto, cpu, cuda, cuda:0, ...") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OutlandError("there is no CUDA device here; use --device cpu")
+    return device

@@ -1,0 +1,1 @@
+"""Files and tensors on disk: whole or absent, checksummed, never executed."""
