@@ -66,7 +66,9 @@ def test_shift_and_diversity_are_the_papers():
 
 
 def test_ablations_are_aia_with_one_part_changed():
-    settings = {cell.row.label: cell.specs[0].method_params for cell in find_study("ablation").cells(1, only=["motif-base"])}
+    settings = {
+        cell.row.label: cell.specs[0].method_params for cell in find_study("ablation").cells(1, only=["motif-base"])
+    }
     whole = settings["AIA"]
     assert (whole.adversary, whole.stable) == ("learned", True)
     assert (settings["w/o Adv"].adversary, settings["w/o Adv"].stable) == ("none", True)
