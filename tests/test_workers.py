@@ -7,8 +7,8 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from outland.datasets.processes import spread
 from outland.errors import OutlandError
+from outland.workers import spread
 
 
 def square(number):

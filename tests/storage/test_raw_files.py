@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from outland.datasets.sources import DataFolder, RawFile
 from outland.errors import OutlandError
+from outland.storage.raw_files import DataFolder, RawFile
 
 CONTENT = b"smiles,y\nCC,1\n" * 1000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -40,7 +40,7 @@ def home():
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr("outland.datasets.sources.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("outland.storage.raw_files.time.sleep", lambda seconds: None)
 
 
 @pytest.mark.parametrize("path", ["/plain", "/flaky", "/short"])

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from outland.errors import OutlandError
-from outland.graphs import Cache
 from outland.progress import track
-from outland.storage.files import aside, checksum, writable_folder
+from outland.storage.files import aside, cache_folder, checksum, writable_folder
 
 _ATTEMPTS = 3
 _BLOCK = 1 << 16
@@ -43,7 +42,7 @@ class DataFolder:
     def __init__(self, folder: Path | str | None = None) -> None:
         named = folder or os.environ.get("OUTLAND_DATA")
         self.own = not named
-        self.folder = Path(named) if named else Cache().folder / "raw"
+        self.folder = Path(named) if named else cache_folder() / "raw"
 
     def find(self, file: RawFile) -> Path:
         """The file on disk, downloaded if need be; its checksum is right."""

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch_geometric.data import Data, InMemoryDataset
 
-from outland.datasets import own
-from outland.datasets.own import own_splits
 from outland.errors import OutlandError
 from outland.graphs import Features, Task
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
+from outland.tables import data_list
+from outland.tables.data_list import own_splits
 from outland.training import Trainer, TrainSettings
 from tests.conftest import chemical_graphs, odd_graphs, undirected
 
@@ -44,7 +44,7 @@ def sizes(splits) -> dict[str, int]:
 
 
 def test_doc_string_example():
-    result = doctest.testmod(own)
+    result = doctest.testmod(data_list)
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from outland.datasets.labels import number, survey
-from outland.datasets.table import SmilesTable, write_quarantine
-from outland.datasets.table_rows import TableSettings
-from outland.datasets.tables import columns, read_rows
 from outland.errors import OutlandError
 from outland.graphs import Cache
+from outland.tables import TableSettings
+from outland.tables.labels import number, survey
+from outland.tables.reading import columns, read_rows
+from outland.tables.smiles_table import SmilesTable, write_quarantine
 from tests.conftest import SAMPLES
 
 TOX = "NR-AR,NR-AR-LBD,NR-AhR,NR-Aromatase,NR-ER,NR-ER-LBD,NR-PPAR-gamma,SR-ARE,SR-ATAD5,SR-HSE,SR-MMP,SR-p53"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from outland.datasets.featuriser import Molecule, featurise, parse, rdkit
-from outland.datasets.processes import cores, spread
+from outland.chem.featurizer import Molecule, featurise, parse, rdkit
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import smallest
 from outland.progress import track
+from outland.workers import cores, spread
 
 LONGEST = 5000  # characters; what is longer is no molecule for these models
 MOST_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more

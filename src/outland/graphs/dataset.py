@@ -4,9 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from outland.datasets.sources import DataFolder
 from outland.errors import unknown
-from outland.graphs import Cache, PackedGraphs, Splits
+from outland.graphs.cache import Cache
+from outland.graphs.packed import PackedGraphs
+from outland.graphs.splits import Splits
+from outland.storage.raw_files import DataFolder
 
 
 class Dataset:

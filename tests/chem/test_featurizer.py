@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from outland.datasets.featuriser import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurise, parse
-from outland.datasets.smiles import LONGEST, Wanted, numbered, pack, read_molecules
+from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurise, parse
+from outland.chem.smiles import LONGEST, Wanted, numbered, pack, read_molecules
 from outland.graphs.packed import reverse_edges
 from tests.conftest import SAMPLES
 

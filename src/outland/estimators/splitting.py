@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.datasets.splitters import at_random, by_group, by_size, grouped_environments, size_environments
 from outland.errors import unknown
 from outland.estimators.inputs import BadInput, Inputs
+from outland.tables.splitting import at_random, by_group, by_size, grouped_environments, size_environments
 
 Shift = Literal["auto", "scaffold", "size", "cluster", "random", "environment"]
 SHIFTS = ("scaffold", "size", "cluster", "random", "environment")

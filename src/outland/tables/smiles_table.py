@@ -11,12 +11,19 @@ from typing import Any, ClassVar
 
 import torch
 
-from outland.datasets.base import Dataset
-from outland.datasets.featuriser import ATOMS, BONDS, rdkit_version
-from outland.datasets.labels import survey
-from outland.datasets.smiles import Wanted, pack, read_molecules
-from outland.datasets.sources import DataFolder
-from outland.datasets.splitters import (
+from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
+from outland.chem.smiles import Wanted, pack, read_molecules
+from outland.errors import OutlandError
+from outland.graphs import Cache, PackedGraphs, Schema, Splits
+from outland.graphs.dataset import Dataset
+from outland.graphs.shards import Shards
+from outland.storage.files import write_text
+from outland.storage.raw_files import DataFolder
+from outland.tables.labels import survey
+from outland.tables.reading import decimal_comma, need, read_rows
+from outland.tables.rows import UsableRows
+from outland.tables.settings import TableSettings
+from outland.tables.splitting import (
     Parts,
     at_random,
     by_group,
@@ -26,12 +33,6 @@ from outland.datasets.splitters import (
     grouped_environments,
     size_environments,
 )
-from outland.datasets.table_rows import TableSettings, UsableRows
-from outland.datasets.tables import decimal_comma, need, read_rows
-from outland.errors import OutlandError
-from outland.graphs import Cache, PackedGraphs, Schema, Splits
-from outland.graphs.shards import Shards
-from outland.storage.files import write_text
 
 
 class SmilesTable(Dataset):

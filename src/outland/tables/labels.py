@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from outland.datasets.smiles import not_utf8
-from outland.datasets.tables import Row
+from outland.chem.smiles import not_utf8
 from outland.errors import OutlandError
 from outland.graphs import Task
+from outland.tables.reading import Row
 
 TaskKind = Literal["auto", "binary", "multiclass", "regression"]
 _UNKNOWN = {"", "na", "nan", "n/a", "none", "null", "?", "-"}
