@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from outland.datasets.smiles import Wanted, read_molecules
-from outland.datasets.tables import need, read_rows
+from outland.chem.smiles import Wanted, read_molecules
 from outland.errors import OutlandError
+from outland.tables.reading import need, read_rows
 
 _MAP_SIZE = 3000  # molecules a table
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from outland.datasets.own import checked_graphs, describe_features, describe_labels
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Schema, Splits, Task
 from outland.shift.weighted import WeightedGraphs, without_extras
+from outland.tables.data_list import checked_graphs, describe_features, describe_labels
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

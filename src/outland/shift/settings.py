@@ -1,17 +1,19 @@
 """How a shift is measured."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import field
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from outland.errors import OutlandError
 from outland.nn import BackboneSettings
-from outland.settings import check_ranges
+from outland.settings import NonNegative, PositiveInt, settings
 from outland.shift.integral import Proposal
 
 Balance = Literal["subsample", "reweight", "none"]
 
 
-@dataclass(frozen=True)
+@settings("shift")
 class ShiftSettings:
     """How a shift is measured; the same for every pair of sets that are to be compared.
 
@@ -35,25 +37,23 @@ class ShiftSettings:
         backbone: of the domain classifier. Sum pooling, so that the sizes of graphs are visible; the head normalises.
     """
 
-    trials: int = 5
-    most: int = 1000
-    folds: int = 5
-    features: int = 8
-    steps: int = 300
-    batch_size: int = 64
-    lr: float = 0.05
+    trials: PositiveInt = 5
+    most: Annotated[int, Field(ge=20)] = 1000
+    folds: Annotated[int, Field(ge=3)] = 5
+    features: Annotated[int, Field(ge=1, le=8)] = 8
+    steps: Annotated[int, Field(ge=2)] = 300
+    batch_size: Annotated[int, Field(ge=4)] = 64
+    lr: NonNegative = 0.05
     weight_decay: float = 1e-4
     balance: Balance = "subsample"
     label_input: bool = True
-    samples: int = 10_000
+    samples: Annotated[int, Field(ge=100)] = 10_000
     proposal: Proposal = "mixture"
-    epsilon: float | None = None
+    epsilon: Annotated[float, Field(allow_inf_nan=True)] | None = None
     backbone: BackboneSettings = field(
         default_factory=lambda: BackboneSettings(width=32, layers=3, dropout=0.0, pool="sum", head="mlp")
     )
 
     def __post_init__(self) -> None:
-        check_ranges(self, "shift", trials=(1, None), most=(20, None), folds=(3, None), features=(1, 8))
-        check_ranges(self, "shift", steps=(2, None), batch_size=(4, None), lr=(0, None), samples=(100, None))
         if self.epsilon is not None and not self.epsilon >= 0:
             raise OutlandError(f"shift.epsilon must be at least 0 (inf is allowed), not {self.epsilon:g}")

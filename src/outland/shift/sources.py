@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from outland.chem.featurizer import ATOMS, BONDS
 from outland.datasets import DataFolder, TableSettings, find_dataset
-from outland.datasets.featuriser import ATOMS, BONDS
 from outland.errors import OutlandError, unknown
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 
@@ -56,7 +56,7 @@ def find_sides(
     if any(columns.targets) and not all(tables):
         raise OutlandError("--target is for two tables: of a dataset's part the labels are known")
     if all(tables) and any(columns.targets):
-        from outland.datasets.table import read_labelled
+        from outland.tables.smiles_table import read_labelled
 
         (here, there), schema, notes = read_labelled([first, second], columns)
         return Sides(here, there, schema, True, tuple(notes))
@@ -77,7 +77,7 @@ def find_sides(
 
 def _molecules(file: str, smiles: str, notes: list[str]) -> tuple[PackedGraphs, Schema]:
     """A table of molecules without labels, and its schema; remarks are added to `notes`."""
-    from outland.datasets.table import read_unlabelled
+    from outland.tables.smiles_table import read_unlabelled
 
     graphs, note = read_unlabelled(file, smiles)
     notes += note
