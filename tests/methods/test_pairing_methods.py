@@ -113,9 +113,9 @@ class TestGREA(MethodCase):
         batch = doubled(whole(graphs))
         for seed in range(20):
             _, stepper = self.ready(motif.schema, graphs, seed=seed)
-            first = stepper._gradients(stepper.movers[0], batch, Progress())
-            stepper.movers[0].optimiser.step()
-            second = stepper._gradients(stepper.movers[0], batch, Progress())
+            first = stepper.backward(stepper.optimizers[0], batch, Progress())
+            stepper.optimizers[0].adam.step()
+            second = stepper.backward(stepper.optimizers[0], batch, Progress())
             lowered += bool(sum(second.values()) < sum(first.values()))
         assert lowered >= 19
 
@@ -127,9 +127,9 @@ class TestGREA(MethodCase):
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, readout=readout)
             found = []
-            for mover in stepper.movers:
-                terms = stepper._gradients(mover, doubled(whole(graphs, layout)), Progress())
-                found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+            for optimizer in stepper.optimizers:
+                terms = stepper.backward(optimizer, doubled(whole(graphs, layout)), Progress())
+                found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
             found += [value for name, value in method.named_buffers() if "running" in name]
             results.append(found)
         for one, other in zip(*results, strict=True):
@@ -268,9 +268,9 @@ class TestDisC(MethodCase):
         results = []
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, weights=weights)
-            terms = stepper._gradients(stepper.movers[0], doubled(whole(graphs, layout)), LATE)
+            terms = stepper.backward(stepper.optimizers[0], doubled(whole(graphs, layout)), LATE)
             assert len(terms) == 4
-            found = [*terms.values(), *(p.grad for p in stepper.movers[0].parameters if p.grad is not None)]
+            found = [*terms.values(), *(p.grad for p in stepper.optimizers[0].parameters if p.grad is not None)]
             results.append([*found, *(value for name, value in method.named_buffers() if "running" in name)])
         for one, other in zip(*results, strict=True):
             assert torch.allclose(one, other, atol=1e-9)
@@ -281,9 +281,9 @@ class TestDisC(MethodCase):
             _, stepper = self.ready(schema, graphs)
             batch = doubled(whole(graphs.select(torch.tensor(chosen)), "padded"))
             assert all(value.isfinite() for value in stepper.step(batch, LATE).values())
-            assert all(parameter.isfinite().all() for parameter in stepper.everyone)
+            assert all(parameter.isfinite().all() for parameter in stepper.parameters)
             with NoWaiting():
-                stepper._gradients(stepper.movers[0], batch, LATE)
+                stepper.backward(stepper.optimizers[0], batch, LATE)
 
     def test_golden_weights(self):
         easy = torch.tensor([[0.6], [0.4], [0.7]], dtype=torch.double, requires_grad=True)

@@ -223,13 +223,13 @@ class TestWeighter:
         weighter = self.weighter(memory=0, inner_steps=6, inner_lr=0.7)
         found = weighter.descend(torch.ones(40).double(), valid, valid, frozen()(z, valid))
         logits = torch.ones(40, dtype=torch.double, requires_grad=True)
-        optimiser = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
+        optimizer = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
         for step in range(6):
-            optimiser.param_groups[0]["lr"] = 0.7 if step < 3 else 0.07
+            optimizer.param_groups[0]["lr"] = 0.7 if step < 3 else 0.07
             weights = logits.softmax(0)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (frozen()(z, valid)(weights) / 70 + weights.square().sum()).backward()
-            optimiser.step()
+            optimizer.step()
         assert torch.allclose(found, logits.detach(), atol=1e-9)
 
     def test_dependence_falls_with_frozen_draws(self):
@@ -385,7 +385,7 @@ class TestOODGNN(WeightedCase):
         schema, graphs = any_set
         batch = doubled(whole(graphs))
         method, stepper = self.ready(schema, graphs)
-        stepper._gradients(stepper.movers[0], batch, Progress())
+        stepper.backward(stepper.optimizers[0], batch, Progress())
         found = [parameter.grad for parameter in method.parameters()]
         same, _ = self.ready(schema, graphs)
         same.train()
@@ -445,7 +445,7 @@ class TestStableGNN(StableCase):
     def test_assignment_learns(self, any_set):
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs)
-        stepper._gradients(stepper.movers[0], doubled(whole(graphs)), Progress())
+        stepper.backward(stepper.optimizers[0], doubled(whole(graphs)), Progress())
         assert (method.clusters.assign.weight.grad != 0).any()
 
 

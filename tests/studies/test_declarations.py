@@ -66,7 +66,9 @@ def test_shift_and_diversity_are_the_papers():
 
 
 def test_ablations_are_aia_with_one_part_changed():
-    settings = {cell.row.label: cell.specs[0].settings for cell in find_study("ablation").cells(1, only=["motif-base"])}
+    settings = {
+        cell.row.label: cell.specs[0].method_params for cell in find_study("ablation").cells(1, only=["motif-base"])
+    }
     whole = settings["AIA"]
     assert (whole.adversary, whole.stable) == ("learned", True)
     assert (settings["w/o Adv"].adversary, settings["w/o Adv"].stable) == ("none", True)
@@ -77,8 +79,8 @@ def test_ablations_are_aia_with_one_part_changed():
 
 def test_dials_turn_one_at_a_time():
     cells = find_study("sensitivity").cells(1, only=["molhiv-size"])
-    shares = [cell.specs[0].settings for cell in cells if cell.row.group == "λ_s"]
-    prices = [cell.specs[0].settings for cell in cells if cell.row.group == "γ"]
+    shares = [cell.specs[0].method_params for cell in cells if cell.row.group == "λ_s"]
+    prices = [cell.specs[0].method_params for cell in cells if cell.row.group == "γ"]
     assert tuple(one.lambda_s for one in shares) == SHARES
     assert {one.gamma for one in shares} == {1.5}
     assert tuple(one.gamma for one in prices) == PRICES
@@ -141,7 +143,7 @@ def test_a_setting_that_only_some_rows_have_is_refused_with_a_way_out():
     keep = "--only 'w/o Adv' --only 'w/o Sta' --only RDIA --only AIA"
     assert str(told.value) == f"method.gamma is not a setting of ERM: keep to rows that have it, as in {keep}"
     cells = study.cells(1, ["method.gamma=0.5"], shlex.split(keep)[1::2])
-    assert {cell.specs[0].settings.gamma for cell in cells} == {0.5}
+    assert {cell.specs[0].method_params.gamma for cell in cells} == {0.5}
     with pytest.raises(OutlandError, match="not a setting of ERM, IRM, GroupDRO and 12 other rows: keep"):
         find_study("covariate").cells(1, ["method.gamma=0.5"])
     with pytest.raises(OutlandError, match="unknown setting of method 'gama'"):
@@ -191,5 +193,5 @@ def test_there_are_ten_folds_and_no_more():
 
 def test_the_recipe_is_what_a_study_runs():
     (cell,) = find_study("covariate").cells(1, only=["VREx/motif-base"])
-    assert cell.specs[0].settings.penalty == 100.0  # GOOD's, not the method's default
+    assert cell.specs[0].method_params.penalty == 100.0  # GOOD's, not the method's default
     assert RunSpec.make("motif", "vrex").method_params.penalty == 10.0

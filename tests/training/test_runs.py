@@ -29,7 +29,7 @@ def comparable(record):
 def test_spec_spells_everything_out_and_its_key_follows_every_setting():
     base = spec()
     assert base.train.burn_in == 0.7  # Motif's recommendation
-    assert base.settings.gamma == 0.2
+    assert base.method_params.gamma == 0.2
     assert spec().key == base.key
     others = [
         spec("method.gamma=0.5"),

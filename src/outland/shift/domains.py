@@ -102,18 +102,18 @@ def _trained(
         torch.manual_seed(seed)
         net = DomainNet(settings, schema, classes).to(device)
     rate = settings.lr
-    optimiser = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=settings.weight_decay)
+    optimizer = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=settings.weight_decay)
     first = settings.steps // 2
-    falling = CosineAnnealingLR(optimiser, max(first, 1), eta_min=rate / 2)
+    falling = CosineAnnealingLR(optimizer, max(first, 1), eta_min=rate / 2)
     mean = AveragedModel(net)
     for step, (batch, mask) in enumerate(islice(_endless(graphs, train, settings, seed), settings.steps)):
         _, logits = net((batch, mask))
         assert batch.environment is not None
         losses, share = nn.functional.cross_entropy(logits, batch.environment, reduction="none"), weight[batch.index]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         ((losses * share).sum() / share.sum()).backward()
         nn.utils.clip_grad_norm_(net.parameters(), _STEEPEST)
-        optimiser.step()
+        optimizer.step()
         if step < first:
             falling.step()
         else:
