@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from outland.datasets.featuriser import parse
+from outland.chem.featurizer import parse
 from outland.estimators import GraphClassifier
 from outland.estimators.streaming import predict_table
 

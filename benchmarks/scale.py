@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from outland.datasets.featuriser import ATOMS, BONDS
+from outland.chem.featurizer import ATOMS, BONDS
 from outland.graphs import Schema, Task
 from outland.methods import build_method
 from outland.recipes import Shape, recipe_for

@@ -22,11 +22,10 @@ SAMPLES = Path(__file__).parent / "data"
 
 @pytest.fixture(scope="session")
 def data() -> DataFolder:
-    """The full raw files: `OUTLAND_DATA`, or `shared/data` beside the repository."""
-    folder = Path(os.environ.get("OUTLAND_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    if not folder.exists():
+    """The full raw files, in the folder that `OUTLAND_DATA` names."""
+    if not os.environ.get("OUTLAND_DATA"):
         pytest.skip("the full datasets are not here: set OUTLAND_DATA to the folder that holds them")
-    return DataFolder(folder)
+    return DataFolder()
 
 
 @pytest.fixture(scope="session")

@@ -69,8 +69,8 @@ def test_special_sections_win_and_changes_win_over_them():
     recipe = find_recipe("molbbbp")
     scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold", recipe=recipe)
     size = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe)
-    assert (scaffold.backbone.width, scaffold.settings.lr) == (64, 1e-3)
-    assert (size.backbone.width, size.settings.lr, size.settings.gamma) == (32, 5e-3, 0.5)
+    assert (scaffold.backbone.width, scaffold.method_params.lr) == (64, 1e-3)
+    assert (size.backbone.width, size.method_params.lr, size.method_params.gamma) == (32, 5e-3, 0.5)
     asked = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe, changes={"backbone": {"width": "16"}})
     assert asked.backbone.width == 16
     assert RunSpec.make("molbbbp", "aia:rdia", domain="size", recipe=recipe).method_params.lr == 5e-3

@@ -9,7 +9,7 @@ from outland.errors import OutlandError
 from outland.estimators import classifier, inputs
 from outland.methods.aia import AIASettings
 from outland.nn import BackboneSettings
-from outland.settings import change, describe, fit
+from outland.settings import change, describe, parse
 from outland.training import DataSettings, TrainSettings
 
 
@@ -34,7 +34,7 @@ def test_optional_values():
 )
 def test_misfits_are_refused(value, kind):
     with pytest.raises(OutlandError, match=r"train.thing takes"):
-        fit(value, kind, "train.thing")
+        parse(value, kind, "train.thing")
 
 
 def test_every_setting_is_described():

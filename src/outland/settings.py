@@ -1,29 +1,134 @@
-"""Typed settings from plain values: `{"gamma": "0.5"}` becomes a dataclass, or a sentence saying why not."""
+"""Typed settings from plain values, by pydantic: `{"gamma": "0.5"}` becomes a dataclass, or a sentence why not."""
 
 import dataclasses
 import math
 import re
 import types
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from outland.errors import OutlandError, unknown
 
 T = TypeVar("T")
-_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+_FINITE = ConfigDict(allow_inf_nan=False)
+_TYPE_NAMES: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def settings(group: str) -> Callable[[type[T]], type[T]]:
+    """Class decorator: a frozen dataclass whose values are checked; an `OutlandError` calls them `group.field`."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        checked: Any = pydantic_dataclass(frozen=True, config=_FINITE)(cls)
+        initialize, hints = checked.__init__, get_type_hints(cls, include_extras=True)
+
+        @wraps(initialize)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            try:
+                initialize(self, *args, **kwargs)
+            except ValidationError as problem:
+                error = problem.errors()[0]
+                name = str(error["loc"][0]) if error["loc"] else ""
+                if name not in hints:
+                    raise unknown(f"setting of {group}", name, hints) from None
+                raise _error(error, hints[name], f"{group}.{name}") from None
+
+        checked.__init__ = __init__
+        return checked  # type: ignore[no-any-return]
+
+    return decorate
 
 
 def change(settings: T, values: Mapping[str, Any], where: str) -> T:
     """Return a copy of the dataclass `settings` with `values` put in, each checked against its type."""
     cls: Any = type(settings)
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     names = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in names:
             raise unknown(f"setting of {where}", name, names)
-    fitted = {name: fit(value, hints[name], f"{where}.{name}") for name, value in values.items()}
-    changed: T = dataclasses.replace(settings, **fitted)  # type: ignore[type-var]
+    parsed = {name: parse(value, hints[name], f"{where}.{name}") for name, value in values.items()}
+    changed: T = dataclasses.replace(settings, **parsed)  # type: ignore[type-var]
     return changed
+
+
+def parse(value: Any, kind: Any, where: str) -> Any:
+    """Convert `value`, perhaps text from the command line, to the type `kind`; `where` names it in errors."""
+    base, optional = _base_type(kind)
+    if optional and (value is None or str(value).lower() == "none"):
+        return None
+    if base is str and not isinstance(value, str | list | tuple):
+        value = str(value)
+    if base in (int, float) and isinstance(value, str):
+        value = _number(value)
+    if isinstance(value, bool) and base in (int, float):
+        value = str(value)  # true is not a number
+    try:
+        return TypeAdapter(kind, config=_FINITE).validate_python(value)
+    except ValidationError as problem:
+        raise _error(problem.errors()[0], kind, where) from None
+
+
+def _number(text: str) -> Any:
+    """`1e3` as 1000, also where a whole number is asked for; the text itself if it is no number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return text if number != number else number
+
+
+def _base_type(kind: Any) -> tuple[Any, bool]:
+    """The type without `Annotated` and `None`, and whether `None` is allowed."""
+    if get_origin(kind) is Annotated:
+        return _base_type(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        options = [option for option in get_args(kind) if option is not type(None)]
+        return _base_type(options[0])[0], len(options) < len(get_args(kind))
+    return kind, False
+
+
+def _bounds(kind: Any) -> tuple[float | None, float | None]:
+    """The least and the greatest value that the annotations of a type allow."""
+    bounds: dict[str, float] = {}
+    for option in (kind, *get_args(kind)):
+        for constraint in getattr(option, "__metadata__", ()):
+            for part in getattr(constraint, "metadata", [constraint]):
+                bounds |= {name: getattr(part, name) for name in ("ge", "le") if hasattr(part, name)}
+    return bounds.get("ge"), bounds.get("le")
+
+
+def _error(error: Any, kind: Any, where: str) -> OutlandError:
+    """A pydantic error as a sentence."""
+    value, base = error["input"], _base_type(kind)[0]
+    least, most = _bounds(kind)
+    if get_origin(base) is Literal:
+        return unknown(f"value of {where}", str(value), map(str, get_args(base)))
+    if error["type"] in ("greater_than_equal", "less_than_equal", "finite_number") and least is not None:
+        law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+        return OutlandError(f"{where} must be {law}, not {value:g}")
+    return OutlandError(f"{where} takes {_TYPE_NAMES.get(base, base)}, not '{value}'")
+
+
+def is_valid(value: Any, kind: Any) -> bool:
+    """Whether a plain value, as JSON and TOML have them, is of a type down to its last leaf.
+
+    >>> is_valid({"a": [1, 2.5]}, dict[str, list[float]]), is_valid({"a": [1, "x"]}, dict[str, list[float]])
+    (True, False)
+    """
+    try:
+        TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def check_ranges(settings: Any, where: str, **ranges: tuple[float | None, float | None]) -> None:
@@ -36,26 +141,6 @@ def check_ranges(settings: Any, where: str, **ranges: tuple[float | None, float 
         if low or high or not math.isfinite(value):
             law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
             raise OutlandError(f"{where}.{name} must be {law}, not {value:g}")
-
-
-def fit(value: Any, kind: Any, where: str) -> Any:
-    """Turn `value`, perhaps text from the command line, into `kind`."""
-    if get_origin(kind) is Literal:
-        if value in get_args(kind):
-            return value
-        raise unknown(f"value of {where}", str(value), map(str, get_args(kind)))
-    if isinstance(value, list | tuple) and any(get_origin(option) is tuple for option in get_args(kind)):
-        return tuple(str(item) for item in value)
-    if get_origin(kind) in (Union, types.UnionType):
-        if value is None or str(value).lower() == "none":
-            return None
-        kind = next(option for option in get_args(kind) if option is not type(None))
-        return fit(value, kind, where)
-    try:
-        return _plain(value, kind)
-    except (TypeError, ValueError, KeyError, OverflowError):
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise OutlandError(f"{where} takes {words.get(kind, kind)}, not '{value}'") from None
 
 
 def shaped(value: Any, kind: Any) -> bool:
@@ -79,23 +164,6 @@ def shaped(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, int | float if kind is float else kind)
-
-
-def _plain(value: Any, kind: Any) -> Any:
-    if kind is bool:
-        return _WORDS[str(value).lower()]
-    if kind is int:
-        if isinstance(value, bool) or float(value) != int(float(value)):
-            raise ValueError
-        return int(float(value))
-    if kind is float:
-        number = float(value)
-        if math.isnan(number):
-            raise ValueError
-        return number
-    if kind is str:
-        return str(value)
-    raise TypeError(kind)
 
 
 def describe(settings: Any) -> list[tuple[str, str, str]]:

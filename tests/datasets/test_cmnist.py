@@ -11,10 +11,10 @@ import torch
 
 from outland.datasets import cmnist, superpixels
 from outland.datasets.cmnist import CMNIST, IMAGES, LABEL, LABELS, PALETTE, PUBLISHED, paint, read_idx, replay
-from outland.datasets.sources import DataFolder
 from outland.datasets.superpixels import cut, read_published
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs
+from outland.storage.raw_files import DataFolder
 
 SAMPLE = Path(__file__).parents[1] / "data" / "mnist-sample"
 SIZES = {
@@ -38,16 +38,15 @@ def graphs(digits) -> PackedGraphs:
 
 
 @pytest.fixture(scope="module")
-def plans() -> dict[str, cmnist.Plan]:
-    return replay(123)
+def full_data(data) -> DataFolder:
+    if not (data.folder / "mnist").exists() or not (data.folder / "splits").exists():
+        pytest.skip("mnist/ and splits/ are not in the folder that OUTLAND_DATA names")
+    return data
 
 
 @pytest.fixture(scope="module")
-def full_data() -> Path:
-    folder = Path(os.environ.get("OUTLAND_DATA") or Path(__file__).parents[3] / "shared" / "data")
-    if not (folder / "mnist").exists() or not (folder / "splits").exists():
-        pytest.skip(f"the full data is not at {folder}: name its folder with OUTLAND_DATA to run this test")
-    return folder
+def plans() -> dict[str, cmnist.Plan]:
+    return replay(123)
 
 
 def same(one: PackedGraphs, other: PackedGraphs) -> bool:
@@ -207,7 +206,9 @@ def test_parts_have_the_published_fingerprints(plans):
 
 
 def test_parts_equal_the_frozen_lists(plans, full_data):
-    frozen = json.loads(gzip.decompress((full_data / "splits/goodcmnist_color_seed123_indices.json.gz").read_bytes()))
+    frozen = json.loads(
+        gzip.decompress((full_data.folder / "splits/goodcmnist_color_seed123_indices.json.gz").read_bytes())
+    )
     facts = {}
     for kind, plan in plans.items():
         prefix = {"none": "no_shift"}.get(kind, kind)
@@ -337,10 +338,9 @@ def test_the_published_file_is_preferred_and_named(tmp_path, graphs, builds):
 
 
 def test_the_sample_is_of_the_real_files(full_data, digits):
-    data = DataFolder(full_data)
-    images = np.concatenate([read_idx(data.find(IMAGES[0]), (60000, 28, 28))[:100], _test_images(data)])
+    images = np.concatenate([read_idx(full_data.find(IMAGES[0]), (60000, 28, 28))[:100], _test_images(full_data)])
     assert np.array_equal(images, digits[0])
-    labels = read_idx(data.find(LABELS[0]), (60000,))
+    labels = read_idx(full_data.find(LABELS[0]), (60000,))
     assert np.bincount(labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 
 
@@ -349,7 +349,7 @@ def _test_images(data: DataFolder) -> np.ndarray:
 
 
 def test_missing_files_and_unknown_shifts(tmp_path):
-    with pytest.raises(OutlandError, match=r"unknown shift of cmnist 'colour'\. Did you mean 'color'"):
+    with pytest.raises(OutlandError, match=r"unknown domain of cmnist 'colour'\. Did you mean 'color'"):
         CMNIST().load("colour", "covariate")
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist/train-images-idx3-ubyte.gz").write_bytes((SAMPLE / "train-images-idx3-ubyte.gz").read_bytes())

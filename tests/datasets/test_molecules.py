@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from outland.datasets import find_dataset
-from outland.datasets.splitters import by_group
 from outland.errors import OutlandError
+from outland.tables.splitting import by_group
 
 
 def averages(splits, part):

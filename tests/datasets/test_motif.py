@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from outland.datasets.base import fingerprint
 from outland.datasets.motif import Motif, generate
 from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import BASES, template
 from outland.errors import OutlandError
+from outland.graphs.dataset import fingerprint
 
 SIZES = {
     "covariate": {"train": 18000, "id_val": 3000, "id_test": 3000, "val": 3000, "test": 3000},
@@ -112,7 +112,7 @@ def test_shapes(base, width, nodes, edges):
 
 
 def test_unknown_shift():
-    with pytest.raises(OutlandError, match=r"unknown shift of motif 'sise'\. Did you mean 'size'"):
+    with pytest.raises(OutlandError, match=r"unknown domain of motif 'sise'\. Did you mean 'size'"):
         Motif().load("sise", "covariate")
     with pytest.raises(OutlandError, match="Valid: concept, covariate, none"):
         Motif().load("size", "subpopulation")

@@ -1,4 +1,3 @@
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -6,17 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from outland.datasets.sources import DataFolder, RawFile
 from outland.datasets.tu import MUTAG, NCI1, PROTEINS, TU, IMDBBinary, IMDBMulti, fold_parts, read_archive
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, Task
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
+from outland.storage.raw_files import DataFolder, RawFile
 from outland.training import Trainer, TrainSettings
+from tests.conftest import SAMPLES
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "tests" / "data" / "tu-sample" / "MUTAG.zip"
-FULL = Path(os.environ.get("OUTLAND_DATA") or ROOT.parent / "shared" / "data")
+SAMPLE = SAMPLES / "tu-sample" / "MUTAG.zip"
 
 # Two graphs, a triangle and a pair. The list names 1-2 twice in both directions and has two self-loops.
 TINY = {
@@ -132,11 +130,10 @@ def test_ten_folds_share_one_cache_entry(sample, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [MUTAG, NCI1, PROTEINS, IMDBBinary, IMDBMulti], ids=lambda kind: kind.name)
-def test_full_archives_are_the_published_ones(kind: type[TU], tmp_path):
+def test_full_archives_are_the_published_ones(kind: type[TU], tmp_path, data):
     """COLLAB is checked in the same way whenever it is loaded; it takes too long for a test."""
-    data = DataFolder(FULL)
     if not data.has(kind().file):
-        pytest.skip(f"{kind().file.path} is not in {FULL}: name the folder of the full data with OUTLAND_DATA")
+        pytest.skip(f"{kind().file.path} is not in the folder that OUTLAND_DATA names")
     splits = kind().load("fold4", "none", cache=Cache(tmp_path), data=data).check()
     columns = {"mutag": 7, "nci1": 37, "proteins": 3, "imdb-binary": 136, "imdb-multi": 89}  # the last two by degree
     assert splits.schema.node.vocabulary == (columns[kind.name],)
@@ -279,7 +276,7 @@ def test_the_archive_has_a_public_home():
 
 
 def test_unknown_fold():
-    with pytest.raises(OutlandError, match=r"unknown shift of mutag 'fold10'\. Did you mean 'fold"):
+    with pytest.raises(OutlandError, match=r"unknown domain of mutag 'fold10'\. Did you mean 'fold"):
         MUTAG().load("fold10", "none")
     with pytest.raises(OutlandError, match="Valid: none"):
         MUTAG().load("fold1", "covariate")

@@ -3,7 +3,7 @@
 import csv
 from functools import cache
 
-from outland.datasets.featuriser import parse
+from outland.chem.featurizer import parse
 from tests.conftest import SAMPLES
 
 SMALL = {"width": 16, "layers": 3}

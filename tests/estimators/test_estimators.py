@@ -15,15 +15,15 @@ from sklearn.preprocessing import FunctionTransformer
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation, groundtruth_metrics
 
-from outland.datasets.featuriser import parse
+from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
 from outland.estimators.calibration import Calibration, calibrate, prior_offset
-from outland.estimators.carving import carve, training_environments
 from outland.estimators.distance import Familiar
 from outland.estimators.fitting import Plan, _drawn
 from outland.estimators.inputs import read_inputs
 from outland.estimators.model import run_batches
+from outland.estimators.splitting import carve, training_environments
 from outland.graphs import Features, Schema, Task
 from outland.methods import METHODS, build_method
 from outland.nn import BackboneSettings

@@ -12,7 +12,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from outland.datasets.featuriser import parse
+from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor, load_folder
 from outland.estimators.explained import explain_table

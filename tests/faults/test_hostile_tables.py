@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outland.chem.smiles import MOST_ATOMS, Wanted, _chunk
 from outland.datasets import TableSettings, find_dataset
-from outland.datasets.smiles import MOST_ATOMS, Wanted, _chunk
-from outland.datasets.table import read_unlabelled
 from outland.graphs import Cache
+from outland.tables.smiles_table import read_unlabelled
 from tests.conftest import SAMPLES
 from tests.faults.hostile import Tried, damaged, many
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from outland.chem.smiles import MOST_ATOMS, Wanted, _chunk
 from outland.datasets import TableSettings
-from outland.datasets.smiles import MOST_ATOMS, Wanted, _chunk
 from outland.datasets.superpixels import _records
-from outland.datasets.tables import columns
 from outland.errors import CannotWrite, OutlandError
 from outland.recipes import find_recipe
 from outland.storage.files import write_text
@@ -18,6 +17,7 @@ from outland.storage.snapshots import DamagedSnapshot, read_snapshot
 from outland.studies import find_study
 from outland.studies.engines.parcels import unpack
 from outland.studies.tuned import tuned
+from outland.tables.reading import columns
 from outland.training import RunRecord, RunSpec, run
 from outland.training.runs import RunFolder
 from tests.faults.hostile import Tried, sealed

@@ -6,10 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from outland.datasets import TableSettings, find_dataset, table_rows
+from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache, PackedGraphs
 from outland.graphs.shards import Shards
 from outland.storage.tensors import Pieces, write_tensors
+from outland.tables import rows as table_rows
 from tests.conftest import SAMPLES, chemical_graphs
 
 

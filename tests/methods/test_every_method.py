@@ -9,11 +9,11 @@ import torch
 
 from outland.datasets.cmnist import CMNIST, PALETTE, read_idx
 from outland.datasets.superpixels import cut
-from outland.datasets.table import SmilesTable
-from outland.datasets.table_rows import TableSettings
 from outland.graphs import Cache, Splits
 from outland.methods import METHODS, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
+from outland.tables import TableSettings
+from outland.tables.smiles_table import SmilesTable
 from outland.training import Trainer, TrainSettings
 from outland.training.mask_quality import mask_quality
 from tests.conftest import SAMPLES

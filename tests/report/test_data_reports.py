@@ -3,14 +3,14 @@ import os
 import pytest
 
 from outland.datasets import find_dataset
-from outland.datasets.table import SmilesTable
-from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.report.counts import Cell, compare, render
 from outland.report.findings import findings
 from outland.report.gallery import draw_gallery
 from outland.report.published import paper_table
+from outland.tables import TableSettings
+from outland.tables.smiles_table import SmilesTable
 from tests.conftest import SAMPLES
 
 
@@ -35,8 +35,8 @@ def test_missing_data_is_a_note_not_a_crash(tmp_path, monkeypatch):
     from outland.datasets import DataFolder
 
     monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("outland.datasets.sources.DataFolder._fetch", _no_network)
-    monkeypatch.setattr("outland.datasets.sources.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("outland.storage.raw_files.DataFolder._fetch", _no_network)
+    monkeypatch.setattr("outland.storage.raw_files.time.sleep", lambda seconds: None)
     cells, notes = compare(["molbbbp"], DataFolder(tmp_path))
     assert all(cell.ours is None for cell in cells)
     assert "moleculenet/BBBP.csv" in notes[0]

@@ -151,7 +151,6 @@ def explain(
     """
     from itertools import islice
 
-    from outland.datasets.tables import read_rows
     from outland.devices import find_device
     from outland.estimators import load_folder
     from outland.estimators.explained import explain_table, way
@@ -159,6 +158,7 @@ def explain(
     from outland.report.explain_page import explain_page
     from outland.report.explain_words import flat_parts, flat_words
     from outland.storage.files import write_text
+    from outland.tables.reading import read_rows
 
     place = out or Path(f"{table.name.split('.')[0]}-explained.html")
     if place.exists() and not force:

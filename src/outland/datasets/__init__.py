@@ -1,12 +1,11 @@
-"""Sources of graphs, one file each."""
+"""The benchmarks, one file each, and their registry."""
 
 from importlib import import_module
 
-from outland.datasets.base import Dataset
-from outland.datasets.own import own_splits
-from outland.datasets.sources import DataFolder
-from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError, unknown
+from outland.graphs.dataset import Dataset
+from outland.storage.raw_files import DataFolder, RawFile
+from outland.tables import TableSettings, own_splits
 
 # name -> module:class, imported when asked for
 DATASETS = {
@@ -26,7 +25,7 @@ DATASETS = {
 def find_dataset(name: str, table: TableSettings | None = None) -> Dataset:
     """The dataset of that name, or the user's own table."""
     if table is not None:
-        from outland.datasets.table import SmilesTable
+        from outland.tables.smiles_table import SmilesTable
 
         return SmilesTable(table)
     if name not in DATASETS:
@@ -38,4 +37,4 @@ def find_dataset(name: str, table: TableSettings | None = None) -> Dataset:
     return dataset
 
 
-__all__ = ["DATASETS", "DataFolder", "Dataset", "TableSettings", "find_dataset", "own_splits"]
+__all__ = ["DATASETS", "DataFolder", "Dataset", "RawFile", "TableSettings", "find_dataset", "own_splits"]

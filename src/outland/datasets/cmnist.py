@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.datasets.base import Dataset
-from outland.datasets.sources import DataFolder, RawFile
 from outland.datasets.superpixels import Bytes, cut, read_published
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.graphs.dataset import Dataset
 from outland.storage.files import checksum
+from outland.storage.raw_files import DataFolder, RawFile
 
 DIGITS = 70000
 _TRAINING_DIGITS = 60000

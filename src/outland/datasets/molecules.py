@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from outland.datasets.base import Dataset
-from outland.datasets.featuriser import ATOMS, BONDS, rdkit_version
-from outland.datasets.smiles import Wanted, numbered, pack, read_molecules
-from outland.datasets.sources import DataFolder, RawFile
-from outland.datasets.splitters import by_group, grouped_environments, size_environments, smallest_halved
+from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
+from outland.chem.smiles import Wanted, numbered, pack, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
+from outland.graphs.dataset import Dataset
+from outland.storage.raw_files import DataFolder, RawFile
+from outland.tables.splitting import by_group, grouped_environments, size_environments, smallest_halved
 
 _HOME = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 

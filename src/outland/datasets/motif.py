@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from outland.datasets.base import Dataset
 from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
-from outland.datasets.sources import DataFolder
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.graphs.dataset import Dataset
 from outland.graphs.packed import reverse_edges, smallest
 from outland.progress import track
+from outland.storage.raw_files import DataFolder
 
 _COVARIATE_WIDTHS = (6, 10, 15, 30, 70)
 _CONCEPT_WIDTHS = (10, 40, 70)

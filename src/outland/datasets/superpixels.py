@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from outland.datasets.processes import cores, spread
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import reverse_edges, smallest
 from outland.progress import track
+from outland.workers import cores, spread
 
 SUPERPIXELS = 75
 _COMPACTNESS = (0.5, 1.0, 2.0)  # the first that leaves no superpixel empty

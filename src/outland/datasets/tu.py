@@ -24,11 +24,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from outland.datasets.base import Dataset
-from outland.datasets.sources import DataFolder, RawFile
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.graphs.dataset import Dataset
 from outland.graphs.packed import reverse_edges, smallest
+from outland.storage.raw_files import DataFolder, RawFile
 
 FOLDS = 10
 _BLOCK = 256

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from outland.devices import find_device
 from outland.errors import unknown
-from outland.estimators.carving import Shift, carve, chosen_shift, training_environments
 from outland.estimators.explaining import explain_graphs
 from outland.estimators.fitting import Plan, train_model
 from outland.estimators.folder import load_folder, save_folder
 from outland.estimators.inputs import BadInput, Inputs, read_inputs
 from outland.estimators.model import Answers, FittedModel
 from outland.estimators.seen import sorted_hashes
+from outland.estimators.splitting import Shift, carve, chosen_shift, training_environments
 from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method, method_settings
 from outland.nn import BackboneSettings

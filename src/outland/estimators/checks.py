@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from outland.datasets.featuriser import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS
+from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS
 from outland.estimators.inputs import Kind
 from outland.estimators.model import FittedModel, run_batches
 from outland.graphs import Schema, Splits

@@ -8,8 +8,8 @@ import torch
 from sklearn.base import ClassifierMixin
 
 from outland.estimators.base import GraphEstimator
-from outland.estimators.carving import Shift
 from outland.estimators.inputs import BadInput
+from outland.estimators.splitting import Shift
 from outland.graphs import Task
 
 

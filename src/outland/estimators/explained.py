@@ -7,15 +7,15 @@ from pathlib import Path
 
 import torch
 
-from outland.datasets.featuriser import Molecule
-from outland.datasets.labels import number
-from outland.datasets.smiles import Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need, need_smiles, read_rows
+from outland.chem.featurizer import Molecule
+from outland.chem.smiles import Wanted, pack, read_molecules
 from outland.errors import OutlandError
 from outland.estimators.explaining import Weights, has_masks, weigh
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
+from outland.tables.labels import number
+from outland.tables.reading import Row, columns, need, need_smiles, read_rows
 
 
 @dataclass(frozen=True)

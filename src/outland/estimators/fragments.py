@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from outland.datasets.featuriser import parse, rdkit
+from outland.chem.featurizer import parse, rdkit
 
 STABLE = 0.5
 _FEWEST_ATOMS, _FEWEST = 2, 3

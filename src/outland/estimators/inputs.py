@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.datasets.clusters import cluster
-from outland.datasets.featuriser import ATOMS, BONDS
-from outland.datasets.own import checked_graphs, describe_features
-from outland.datasets.smiles import Wanted, numbered, pack, read_molecules
+from outland.chem.clusters import cluster
+from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.smiles import Wanted, numbered, pack, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
+from outland.tables.data_list import checked_graphs, describe_features
 
 Kind = Literal["molecules", "graphs"]
 

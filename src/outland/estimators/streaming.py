@@ -16,9 +16,8 @@ from typing import IO, Any, cast
 import torch
 from filelock import FileLock, Timeout
 
-from outland.datasets.featuriser import Molecule
-from outland.datasets.smiles import Chunk, Wanted, pack, read_molecules
-from outland.datasets.tables import Row, columns, need_smiles, read_rows
+from outland.chem.featurizer import Molecule
+from outland.chem.smiles import Chunk, Wanted, pack, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
@@ -26,6 +25,7 @@ from outland.estimators.seen import were_seen
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
 from outland.storage.files import aside, sweep, writable_folder
+from outland.tables.reading import Row, columns, need_smiles, read_rows
 
 _SAMPLE = 500  # new molecules that the shift is measured on
 _FEWEST = 20

@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 
-from outland.datasets.sources import DataFolder
-from outland.datasets.table import SmilesTable
-from outland.datasets.table_rows import TableSettings
 from outland.errors import OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.fitting import Plan, train_model
@@ -18,6 +15,9 @@ from outland.estimators.model import FittedModel
 from outland.estimators.seen import sorted_hashes
 from outland.graphs import Splits
 from outland.shift import measure_shift
+from outland.storage.raw_files import DataFolder
+from outland.tables import TableSettings
+from outland.tables.smiles_table import SmilesTable
 from outland.training.callbacks import Callback, format_score
 
 REFERENCE = "erm"

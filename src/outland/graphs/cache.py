@@ -1,7 +1,6 @@
 """Prepared graphs on disk: keyed by recipe, checksummed, written whole or not at all."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import say
-from outland.storage.files import canonical_json, digest, sweep, writable_folder
+from outland.storage.files import cache_folder, canonical_json, digest, sweep, writable_folder
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
@@ -26,7 +25,7 @@ class Cache:
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder or os.environ.get("OUTLAND_CACHE") or _user_folder())
+        self.folder = Path(folder) if folder else cache_folder()
 
     def path(self, recipe: Mapping[str, Any]) -> Path:
         """The folder of the entry made by `recipe`."""
@@ -103,9 +102,3 @@ class Cache:
         except DamagedSnapshot as problem:
             say(f"The cache entry {problem}; preparing it again", "yellow")
             return None
-
-
-def _user_folder() -> str:
-    import platformdirs  # only where no folder is named
-
-    return platformdirs.user_cache_dir("outland")

@@ -13,9 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from outland.errors import CannotWrite
-from outland.graphs.cache import Cache
 from outland.graphs.packed import PackedGraphs
-from outland.storage.files import writable_folder
+from outland.storage.files import cache_folder, writable_folder
 from outland.storage.tensors import Pieces, write_tensors
 
 _MOST = 1 << 28  # bytes that are kept in memory
@@ -60,7 +59,7 @@ class Shards:
 
     def _spill(self) -> None:
         if self._folder is None:
-            place = writable_folder(Cache().folder)
+            place = writable_folder(cache_folder())
             _sweep(place)
             self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True)
             self._held = FileLock(Path(self._folder.name) / ".lock")

@@ -1,14 +1,15 @@
 """The network's settings, the same for every method."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from outland.settings import check_ranges
+from pydantic import Field
+
+from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 BackboneName = Literal["gin", "gcn", "gcnii", "gat"]
 
 
-@dataclass(frozen=True)
+@settings("backbone")
 class BackboneSettings:
     """The network that every method is built of.
 
@@ -29,9 +30,9 @@ class BackboneSettings:
     """
 
     kind: BackboneName = "gin"
-    layers: int = 4
-    width: int = 300
-    dropout: float = 0.5
+    layers: Annotated[int, Field(ge=1, le=1000)] = 4
+    width: PositiveInt = 300
+    dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.5
     batch_norm: bool = True
     residual: bool = False
     jumping: Literal["last", "sum", "max", "concat"] = "last"
@@ -39,10 +40,6 @@ class BackboneSettings:
     pool: Literal["mean", "sum"] = "mean"
     head: Literal["linear", "mlp"] = "linear"
     init: Literal["default", "kaiming"] = "default"
-    heads: int = 4
-    alpha: float = 0.1
-    theta: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "backbone", layers=(1, 1000), width=(1, None), heads=(1, None), dropout=(0, 0.99))
-        check_ranges(self, "backbone", alpha=(0, 1), theta=(0, None))
+    heads: PositiveInt = 4
+    alpha: Fraction = 0.1
+    theta: NonNegative = 0.5

@@ -84,7 +84,7 @@ def draw_molecule(axis: Any, smiles: str) -> None:
     """A molecule as RDKit draws it."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    from outland.datasets.featuriser import parse
+    from outland.chem.featurizer import parse
 
     molecule = parse(smiles, lenient=True)
     drawer = rdMolDraw2D.MolDraw2DCairo(400, 320)

@@ -6,7 +6,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outland.datasets.labels import number
 from outland.estimators.distance import FLAGS
 from outland.estimators.explained import Explained
 from outland.estimators.explaining import has_masks
@@ -16,6 +15,7 @@ from outland.estimators.seen import seen_words
 from outland.report.explain_words import flat_parts, numbers, shading, usual_error
 from outland.report.html import rendered
 from outland.report.molecule_svg import draw_molecule, draw_piece
+from outland.tables.labels import number
 
 _FACTS = 4  # other cells shown beside a molecule
 

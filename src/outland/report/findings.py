@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 import typer
 
-from outland.datasets.table import write_quarantine
 from outland.errors import counted
 from outland.graphs import Splits
 from outland.storage.files import writable_folder
+from outland.tables.smiles_table import write_quarantine
 
 
 def findings(splits: Splits) -> list[str]:

@@ -6,7 +6,7 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from outland.datasets.featuriser import parse, rdkit
+from outland.chem.featurizer import parse, rdkit
 
 STABLE = 0.5
 _ELEMENT = re.compile(r"<path +class='([^']*)' +d='([^']*)' +(?:style|fill)='([^']*)'")  # strokes, and letters

@@ -113,3 +113,12 @@ def writable_folder(path: Path) -> Path:
     except OSError as problem:
         raise CannotWrite(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
     return path
+
+
+def cache_folder() -> Path:
+    """The folder of prepared data and downloads: `OUTLAND_CACHE`, else the user's cache folder."""
+    if named := os.environ.get("OUTLAND_CACHE"):
+        return Path(named)
+    import platformdirs  # only where no folder is named
+
+    return Path(platformdirs.user_cache_dir("outland"))

@@ -17,7 +17,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from outland.datasets import DataFolder
-from outland.datasets.processes import spread
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
@@ -27,6 +26,7 @@ from outland.storage.files import writable_folder, write_text
 from outland.training import RunRecord, RunSpec, run
 from outland.training.callbacks import Callback
 from outland.training.runs import RunFolder, load_splits
+from outland.workers import spread
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise
 Params = dict[str, Any]

@@ -1,18 +1,18 @@
 """How long and in what rhythm a run trains; the same for every method."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 
 from outland.graphs import Layout
 from outland.methods import Schedule
-from outland.settings import check_ranges
+from outland.settings import NonNegative, PositiveInt, settings
 from outland.training.precision import Precision
 
 
-@dataclass(frozen=True)
+@settings("train")
 class TrainSettings:
     """The frame of a run.
 
@@ -32,23 +32,18 @@ class TrainSettings:
         checkpoint_every: epochs between checkpoints.
     """
 
-    epochs: int = 100
-    batch_size: int = 32
-    eval_batch_size: int | None = None
-    weight_decay: float = 5e-6
+    epochs: PositiveInt = 100
+    batch_size: PositiveInt = 32
+    eval_batch_size: PositiveInt | None = None
+    weight_decay: NonNegative = 5e-6
     schedule: Schedule = "cosine"
-    burn_in: float = 0.0
+    burn_in: Annotated[float, Field(ge=0, le=0.99)] = 0.0
     select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
     balance: bool = False
     layout: Layout = "exact"
     precision: Precision = "tf32"
-    average: float = 0.0
-    checkpoint_every: int = 1
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "train", epochs=(1, None), batch_size=(1, None), eval_batch_size=(1, None))
-        check_ranges(self, "train", weight_decay=(0, None), burn_in=(0, 0.99), checkpoint_every=(1, None))
-        check_ranges(self, "train", average=(0, 0.999999))
+    average: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
+    checkpoint_every: PositiveInt = 1
 
     def lr_factor(self, epoch: int, schedule: Schedule | None = None) -> float:
         """What learning rates are multiplied by in an epoch, counted from 0; a phase may have its own schedule."""

@@ -11,14 +11,14 @@ from outland.errors import unknown
 from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe
-from outland.settings import change, check_ranges, parse_assignments
+from outland.settings import Count, PositiveInt, change, check_ranges, parse_assignments, settings
 from outland.storage.files import canonical_json, checksum, digest
 from outland.training.settings import TrainSettings
 
 GROUPS = ("method", "backbone", "train", "data")
 
 
-@dataclass(frozen=True)
+@settings("data")
 class DataSettings:
     """Which graphs.
 
@@ -27,11 +27,8 @@ class DataSettings:
         limit: at most so many graphs a part; None takes them all.
     """
 
-    seed: int = 123
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "data", seed=(0, None), limit=(1, None))
+    seed: Count = 123
+    limit: PositiveInt | None = None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from functools import partial
 from multiprocessing import parent_process
 from threading import Thread
 
-from outland.datasets.processes import spread
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.studies.engines import Job, Site
 from outland.studies.watch import StudyProgress
 from outland.training.runs import load_splits
+from outland.workers import spread
 
 
 @dataclass(frozen=True)

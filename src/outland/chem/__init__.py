@@ -1,0 +1,1 @@
+"""Molecules as packed graphs: SMILES or RDKit molecules in, OGB's features out."""

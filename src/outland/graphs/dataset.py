@@ -1,0 +1,67 @@
+"""What every source of graphs offers."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from outland.errors import unknown
+from outland.graphs.cache import Cache
+from outland.graphs.packed import PackedGraphs
+from outland.graphs.splits import Splits
+from outland.storage.raw_files import DataFolder
+
+
+class Dataset:
+    """A source of graphs with one or more shifts: subclass it in a file of your own and give it a `load`.
+
+    Attributes:
+        name: what it is called on the command line.
+        summary: one line for `outland list datasets`.
+        domains: what may shift (`base`, `size`, `scaffold`, ...), the usual one first.
+        kinds: how it may shift: `covariate`, `concept`, `none`.
+        recommended: settings that runs on this set start from, as `group.name`.
+        fingerprints: of the published graphs and labels of `domain/kind/part` (see `fingerprint`).
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    domains: ClassVar[tuple[str, ...]]
+    kinds: ClassVar[tuple[str, ...]] = ("covariate",)
+    recommended: ClassVar[Mapping[str, Any]] = {}
+    fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    def load(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The splits under one shift, from the cache or made anew from the raw files in `data`."""
+        raise NotImplementedError
+
+    def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str] | None:
+        """The SMILES of some of this set's graphs, for drawing; None where they are no molecules."""
+        return None
+
+    def check(self, domain: str, kind: str) -> None:
+        """Refuse a shift that this set does not have."""
+        if domain not in self.domains:
+            raise unknown(f"domain of {self.name}", domain, self.domains)
+        if kind not in self.kinds:
+            raise unknown(f"kind of shift of {self.name}", kind, self.kinds)
+
+    def verify(self, splits: Splits, domain: str, kind: str) -> dict[str, bool]:
+        """Whether each part that has a published fingerprint has the right one."""
+        return {
+            part: fingerprint(splits.part(part)) == self.fingerprints[f"{domain}/{kind}/{part}"]
+            for part in splits.parts
+            if f"{domain}/{kind}/{part}" in self.fingerprints
+        }
+
+
+def fingerprint(graphs: PackedGraphs) -> tuple[str, str]:
+    """Short SHA-256 of the graphs (`n|y|u-v;...`, one line each, u < v in order) and of the labels (a byte each)."""
+    lines = hashlib.sha256()
+    edges = graphs.edge_index.T.split(graphs.edge_counts.tolist())
+    labels = graphs.y.tolist()
+    for size, label, pairs in zip(graphs.node_counts.tolist(), labels, edges, strict=True):
+        ordered = sorted((u, v) for u, v in pairs.tolist() if u < v)
+        lines.update(f"{size}|{label}|{';'.join(f'{u}-{v}' for u, v in ordered)}\n".encode())
+    return lines.hexdigest()[:16], hashlib.sha256(bytes(labels)).hexdigest()[:16]

@@ -1,0 +1,53 @@
+"""Which table, and what its columns are."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from outland.errors import OutlandError
+from outland.storage.files import checksum
+from outland.tables.labels import TaskKind
+from outland.tables.reading import need, need_smiles
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Which table, and what its columns are.
+
+    Args:
+        file: the table; CSV, TSV or Parquet, gzip'd or not.
+        smiles: column of SMILES.
+        target: column of labels, or several.
+        task: what the labels ask for; `auto` looks at them.
+        environment: column of environments.
+        split: column that says train, val or test (for the split `column`).
+        time: column to order by (for the split `time`): numbers, or dates written year first.
+        strict: refuse the table if any row cannot be used, instead of setting such rows aside.
+        sha256: of the file; filled in when it is opened, so that another file is another run.
+    """
+
+    file: str
+    smiles: str = "smiles"
+    target: str | tuple[str, ...] = ()
+    task: TaskKind = "auto"
+    environment: str | None = None
+    split: str | None = None
+    time: str | None = None
+    strict: bool = False
+    sha256: str | None = None
+
+    @property
+    def targets(self) -> list[str]:
+        """The target columns."""
+        return [self.target] if isinstance(self.target, str) else list(self.target)
+
+    def opened(self) -> "TableSettings":
+        """Check the file and its columns, and take its checksum."""
+        path = Path(self.file)
+        if not any(self.targets):
+            raise OutlandError("which column holds the labels? Name it with --target")
+        if self.smiles in self.targets:
+            raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
+        need_smiles(path, self.smiles)
+        named = [*self.targets, self.environment, self.split, self.time]
+        need(path, [name for name in named if name])
+        return replace(self, sha256=checksum(path))

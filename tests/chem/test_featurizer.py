@@ -1,0 +1,107 @@
+import csv
+import gzip
+
+import numpy as np
+import pytest
+import torch
+
+from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurise, parse
+from outland.chem.smiles import LONGEST, Wanted, numbered, pack, read_molecules
+from outland.graphs.packed import reverse_edges
+from tests.conftest import SAMPLES
+
+
+def arrays(smiles, lenient=False):
+    return featurise(parse(smiles, lenient))
+
+
+def test_vocabulary_is_fixed():
+    assert ATOMS.vocabulary == (119, 5, 12, 12, 10, 6, 6, 2, 2)
+    assert BONDS.vocabulary == (5, 6, 2)
+    assert len(ATOM_FIELDS) == ATOMS.width
+    assert len(BOND_FIELDS) == BONDS.width
+
+
+def test_a_molecule_by_hand():
+    """Vinyl chloride, C=CCl: two SP2 carbons and a chlorine; a double and a single bond."""
+    molecule = arrays("C=CCl")
+    assert molecule.atoms.tolist() == [
+        [5, 0, 3, 5, 2, 0, 1, 0, 0],
+        [5, 0, 3, 5, 1, 0, 1, 0, 0],
+        [16, 0, 1, 5, 0, 0, 2, 0, 0],
+    ]
+    assert molecule.edges.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert molecule.bonds.tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_one_atom_has_no_bonds():
+    molecule = arrays("[Na+]")
+    assert molecule.atoms.tolist() == [[10, 0, 0, 6, 0, 0, 5, 0, 0]]
+    assert molecule.edges.shape == (2, 0)
+
+
+def test_strange_values_go_to_the_last_place():
+    assert arrays("[*]").atoms[0, 0] == 118
+    assert arrays("[Fe+8]").atoms[0, 3] == 11
+
+
+def test_lenient_parse_takes_what_the_valence_model_refuses():
+    smiles = "[Al-3](C)(C)(C)(C)(C)(C)(C)"
+    assert parse(smiles) is None
+    assert parse(smiles, lenient=True).GetNumAtoms() == 8
+    assert parse("not a molecule", lenient=True) is None
+
+
+def test_all_of_molbbbp_equals_ogb(data):
+    folder = data.folder / "ogb/ogbg_molbbbp"
+    with gzip.open(folder / "mapping/mol.csv.gz", "rt") as stream:
+        molecules = [arrays(row["smiles"]) for row in csv.DictReader(stream)]
+
+    def table(name):
+        with gzip.open(folder / f"raw/{name}.csv.gz", "rt") as stream:
+            return np.array([[int(cell) for cell in line.split(",")] for line in stream])
+
+    assert len(molecules) == 2039
+    assert np.array_equal(np.concatenate([m.atoms for m in molecules]), table("node-feat"))
+    assert np.array_equal(np.concatenate([m.bonds[::2] for m in molecules]), table("edge-feat"))
+    assert np.array_equal(np.concatenate([m.edges[:, ::2].T for m in molecules]), table("edge"))
+
+
+@pytest.fixture(scope="module")
+def bbbp_smiles():
+    with (SAMPLES / "bbbp.csv").open() as stream:
+        return [row["smiles"] for row in csv.DictReader(stream)]
+
+
+def test_streams_keep_order_and_name_failures(bbbp_smiles):
+    stream = [*bbbp_smiles[:3], "", "C" * (LONGEST + 1), "caffeine", "C\udcff", *bbbp_smiles[3:6]]
+    (chunk,) = read_molecules(iter(stream), Wanted(canonical=True), "")
+    assert chunk.places == [0, 1, 2, 7, 8, 9]
+    reasons = dict(chunk.failures)
+    assert reasons[3] == "no SMILES"
+    assert "5001 characters" in reasons[4]
+    assert "cannot read" in reasons[5]
+    assert "not UTF-8" in reasons[6]
+    assert len(chunk.canonical) == len(chunk.scaffolds) == 6
+
+
+def test_processes_give_what_one_process_gives(bbbp_smiles):
+    many, wanted = bbbp_smiles * 3, Wanted(canonical=True, fingerprint=True)
+    alone, shared = (list(read_molecules(iter(many), wanted, "", workers=workers)) for workers in (1, 2))
+    assert [len(chunk.places) + len(chunk.failures) for chunk in shared] == [256] * 3 + [132]
+    for one, other in zip(shared, alone, strict=True):
+        assert (one.places, one.failures, one.scaffolds) == (other.places, other.failures, other.scaffolds)
+        assert (one.canonical, one.fingerprints) == (other.canonical, other.fingerprints)
+        assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(one.molecules, other.molecules, strict=True))
+
+
+def test_packed_molecules_have_true_reverses(bbbp_smiles):
+    molecules = [arrays(s) for s in bbbp_smiles[:40] if parse(s) is not None]
+    packed = pack(molecules, torch.zeros(len(molecules), 1))
+    assert torch.equal(
+        packed.reverse.long(), reverse_edges(packed.edge_index.long(), packed.node_counts, packed.edge_counts)
+    )
+
+
+def test_numbers_for_names():
+    assert numbered(["b", "a", "b", "c"]).tolist() == [0, 1, 0, 2]
