@@ -84,7 +84,9 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Start from a recipe: a name from `outland list recipes`, or FILE.toml."),
+        typer.Option(
+            metavar="NAME|FILE.toml|none", help=r"Hyper-parameters to start from. \[default: the dataset's own recipe]"
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs; this one gets a folder of its own in it.")] = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
@@ -109,10 +111,10 @@ def train(
     """
     from outland.datasets import DataFolder, find_dataset
     from outland.report.findings import tell
+    from outland.spec import RunSpec
     from outland.training.callbacks import progress_callback
     from outland.training.parallel import leads, started_by_torchrun
     from outland.training.runs import RunFolder, run
-    from outland.training.spec import RunSpec
     from outland.training.together import run_together
     from outland.training.trackers import check_tracker, tracked
 

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
+from outland.spec import Precision
 from outland.training.metrics import Scores, score
-from outland.training.precision import Precision, computing
+from outland.training.precision import computing
 from outland.training.replay import Body, Recorder
 
 

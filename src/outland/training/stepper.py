@@ -11,10 +11,10 @@ from outland.distributed import world_size
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
+from outland.spec import TrainSettings
 from outland.training.average import Average
 from outland.training.parallel import average, share_of
 from outland.training.precision import computing
-from outland.training.settings import TrainSettings
 
 WATCHED = "watch."  # what a method shows beside its losses
 
