@@ -287,6 +287,14 @@ class MethodCase:
             for mover in stepper.movers:
                 stepper._gradients(mover, batch, Progress())
 
+    @pytest.mark.parametrize("kind", ["gcn", "gcnii", "gat"])
+    def test_every_backbone_serves(self, any_set, kind):
+        schema, graphs = any_set
+        method, _ = self.ready(schema, graphs, backbone={"kind": kind, "heads": 2, "virtual_node": True})
+        for phase in method.phases():
+            for progress in (Progress(), Progress(epoch=9, epochs=10)):
+                assert all(term.isfinite() for term in phase.loss(doubled(whole(graphs)), progress).values())
+
     def test_it_says_when_it_needs_environments(self, any_set):
         schema, _ = any_set
         bare = dataclasses.replace(schema, environments=0)

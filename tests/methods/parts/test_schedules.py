@@ -21,3 +21,8 @@ def test_staircase_falls_to_its_end():
 def test_warm_up_holds_at_one():
     assert [warm_up(100, step, 5) for step in (0, 4, 5)] == [1, 1, 100]
     assert warm_up(0.1, 0, 5) == 0.1
+
+
+def test_the_bottleneck_falls_by_steps():
+    found = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 1, 9, 10, 19, 20, 30, 99)]
+    assert found == pytest.approx([0.9, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7])
