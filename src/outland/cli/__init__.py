@@ -84,7 +84,9 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Start from a recipe: a name from `outland list recipes`, or FILE.toml."),
+        typer.Option(
+            metavar="NAME|FILE.toml|none", help=r"Hyper-parameters to start from. \[default: the dataset's own recipe]"
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs; this one gets a folder of its own in it.")] = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
@@ -110,10 +112,10 @@ def train(
     from outland.datasets import DataFolder, find_dataset
     from outland.distributed import is_distributed_launch, is_main_process
     from outland.report.findings import tell
+    from outland.spec import RunSpec
     from outland.training.callbacks import progress_callback
     from outland.training.distributed_run import run_distributed
     from outland.training.runs import RunFolder, run
-    from outland.training.spec import RunSpec
     from outland.training.trackers import check_tracker, tracked
 
     if track is not None:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from outland.progress import console
-from outland.training.spec import RunSpec
+from outland.spec import RunSpec
 
 _LOG_INTERVAL = 30.0  # seconds between two lines of a log
 _COLUMNS = (

@@ -15,10 +15,10 @@ from outland.devices import find_device
 from outland.distributed import process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
+from outland.spec import RunSpec
 from outland.training.data_parallel import synchronise_norms
 from outland.training.record import RunRecord
 from outland.training.runs import Run, RunFolder, load_splits
-from outland.training.spec import RunSpec
 
 
 def run_distributed(

@@ -5,9 +5,10 @@ from torch import Tensor
 
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
+from outland.spec import Precision
 from outland.training.capture import GraphCapture, Program
 from outland.training.metrics import Scores, score
-from outland.training.precision import Precision, autocast
+from outland.training.precision import autocast
 
 
 @torch.inference_mode()

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 
-Precision = Literal["tf32", "float32", "bf16"]
+from outland.spec import Precision
 
 
 @contextmanager

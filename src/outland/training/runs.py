@@ -17,6 +17,7 @@ from outland.errors import Busy, OutlandError
 from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file, rebuild_method
 from outland.progress import say
+from outland.spec import RunSpec
 from outland.storage.files import sweep, writable_folder, write_text
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.callbacks import Callback
@@ -25,7 +26,6 @@ from outland.training.data_parallel import describe_parallelism
 from outland.training.mask_quality import mask_quality
 from outland.training.record import RunRecord, describe_platform
 from outland.training.selection import selections
-from outland.training.spec import RunSpec
 from outland.training.trainer import Trainer
 
 

@@ -11,10 +11,10 @@ from outland.distributed import all_reduce_mean, world_size
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
+from outland.spec import TrainSettings
 from outland.training.average import WeightAverage
 from outland.training.data_parallel import loss_weight
 from outland.training.precision import autocast
-from outland.training.settings import TrainSettings
 
 WATCHED = "watch."  # prefix of a method's diagnostics among the loss terms
 

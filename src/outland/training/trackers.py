@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from outland.errors import OutlandError, unknown
 from outland.progress import say
+from outland.spec import RunSpec
 from outland.training.callbacks import Callback, CallbackWrapper
-from outland.training.spec import RunSpec
 
 
 class Tracker(Protocol):

@@ -14,6 +14,7 @@ from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.progress import console
+from outland.spec import TrainSettings
 from outland.storage.snapshots import Snapshot
 from outland.training.callbacks import Callback
 from outland.training.capture import GraphCapture
@@ -21,7 +22,6 @@ from outland.training.checkpoint import Checkpoints, random_state, restore_rando
 from outland.training.data_parallel import DistributedBatches
 from outland.training.evaluate import Evaluation
 from outland.training.selection import choosing_rule
-from outland.training.settings import TrainSettings
 from outland.training.stepper import WATCHED, Stepper
 from outland.training.steps import EagerSteps, LossValues, ReplayedSteps, Steps
 
