@@ -4,26 +4,20 @@ import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.graphs import Batches
 from outland.methods import Progress, build_method
 from outland.methods.aia import AIA
 from outland.methods.parts.random_masks import random_mask
-from outland.methods.parts.ratio import ratio_penalty
 from outland.nn import BackboneSettings, Mask
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper
 from tests.cases import MethodCase, doubled
 from tests.conftest import whole
+from tests.methods.cases import motif_batch
 from tests.methods.plain_aia import PlainAIA
 
 SMALL = BackboneSettings(width=8, layers=4, dropout=0.0)
 PRESETS = {name: preset() for name, preset in AIA.presets.items()}
 every_preset = pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
-
-
-def motif_batch(motif, size=6, layout="exact"):
-    batch = next(iter(Batches(motif.graphs, motif["train"][:size], size, layout=layout)))
-    return batch.replace(x=batch.x.double())
 
 
 @pytest.mark.parametrize(
@@ -76,10 +70,10 @@ def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
     method = build_method("aia", motif.schema, dataclasses.replace(SMALL, dropout=0.5), settings).double()
     stepper = Stepper(method, TrainSettings())
     batch = motif_batch(motif)
-    for mover in stepper.movers:
+    for optimizer in stepper.optimizers:
         state = {name: value.clone() for name, value in method.state_dict().items()}
-        stepper._gradients(mover, batch, Progress())
-        own = {id(parameter) for parameter in mover.parameters}
+        stepper.backward(optimizer, batch, Progress())
+        own = {id(parameter) for parameter in optimizer.parameters}
         for name, parameter in method.named_parameters():
             if id(parameter) in own:
                 assert parameter.grad is not None, name
@@ -87,7 +81,7 @@ def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
             else:
                 assert parameter.grad is None, name
                 assert not parameter.requires_grad
-        augmenting = mover.phase.name == "adversarial"
+        augmenting = optimizer.phase.name == "adversarial"
         for name, value in method.state_dict().items():
             if "running_mean" in name and name.startswith("augmenter") != augmenting:
                 assert torch.equal(value, state[name]), f"{name}: a side that stands still keeps its statistics"
@@ -102,8 +96,8 @@ def test_phases_take_their_gradients_where_the_update_rule_says(motif):
         alone = AIA(motif.schema, SMALL, AIA.released(update=update)).double()
         alone.load_state_dict(method.state_dict())
         untouched = Stepper(alone, TrainSettings())
-        phases = {mover.phase.name: mover for mover in untouched.movers}
-        fresh = untouched._gradients(phases["adversarial"], batch, Progress())["adversarial"].item()
+        phases = {optimizer.phase.name: optimizer for optimizer in untouched.optimizers}
+        fresh = untouched.backward(phases["adversarial"], batch, Progress())["adversarial"].item()
         second[update] = (
             Stepper(method, TrainSettings()).step(batch, Progress())["adversarial.adversarial"].item() - fresh
         )
@@ -124,9 +118,9 @@ def test_losses_and_gradients_do_not_see_padding(any_set, settings):
         batch = batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
         stepper = Stepper(method, TrainSettings())
         found = []
-        for mover in stepper.movers:
-            terms = stepper._gradients(mover, batch, Progress())
-            found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+        for optimizer in stepper.optimizers:
+            terms = stepper.backward(optimizer, batch, Progress())
+            found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
         results.append(found)
     assert len(results[0]) > 20
     for one, other in zip(*results, strict=True):
@@ -194,67 +188,6 @@ def test_running_statistics_can_be_those_of_the_stable_part(motif, layout):
 def test_front_must_leave_a_layer_to_mask(motif):
     with pytest.raises(OutlandError, match=r"front_layers \(4\) must be at least 0 and below"):
         AIA(motif.schema, SMALL, AIA.released(front_layers=4))
-
-
-class TestRatio:
-    def batch(self, any_set):
-        return whole(any_set[1])
-
-    def test_value_by_hand(self, any_set):
-        batch = self.batch(any_set)
-        mask = Mask.full(batch, 0.3)
-        with_edges = (batch.edge_count > 0).float().mean().item()
-        hard = ratio_penalty(mask, batch, 0.5, 0.4).item()
-        assert hard == pytest.approx(0.2 + 0.5 + with_edges * (0.1 + 0.6), abs=1e-6)
-        none = ratio_penalty(mask, batch, 0.5, 0.4, "none").item()
-        assert none == pytest.approx(0.2 + with_edges * 0.1, abs=1e-6)
-
-    def test_hard_indicator_has_no_gradient_and_soft_has(self, any_set):
-        batch = self.batch(any_set)
-        gradients = {}
-        for indicator in ("none", "hard", "soft"):
-            node = torch.full((batch.num_nodes,), 0.45, requires_grad=True)
-            edge = torch.full((batch.num_edges,), 0.45)
-            ratio_penalty(Mask(node, edge), batch, 0.5, 0.5, indicator).backward()
-            gradients[indicator] = node.grad
-        assert torch.equal(gradients["none"], gradients["hard"])
-        assert not torch.allclose(gradients["none"], gradients["soft"])
-
-    def test_soft_indicator_prefers_uneven_masks(self, any_set):
-        """Half of the nodes at 1 and half at 0 costs nothing; all at one half costs more under `soft` alone."""
-        batch = whole(any_set[1].select(torch.tensor([2])))
-        uneven, even = torch.tensor([1.0, 1.0, 0.0, 0.0]), torch.tensor([0.62, 0.62, 0.62, 0.14])
-        no_edges = torch.zeros(0)
-        assert ratio_penalty(Mask(uneven, no_edges), batch, 0.5, 0.5, "soft").item() == pytest.approx(0, abs=1e-3)
-        assert ratio_penalty(Mask(even, no_edges), batch, 0.5, 0.5, "soft").item() > 0.15
-        assert ratio_penalty(Mask(even, no_edges), batch, 0.5, 0.5, "none").item() == pytest.approx(0, abs=1e-6)
-
-
-class TestRandomMask:
-    @pytest.mark.parametrize("layout", ["exact", "padded"])
-    def test_exact_quota_in_every_graph(self, motif, layout):
-        batch = motif_batch(motif, 40, layout)
-        mask = random_mask(batch, 0.2, torch.Generator().manual_seed(0), torch.float)
-        zeros = batch.sum_nodes(1 - mask.node)
-        assert torch.equal(zeros, (batch.node_count * 0.2 + 1e-6).floor())
-        dropped = batch.sum_edges(1 - mask.edge)
-        assert torch.equal(dropped, 2 * (batch.edge_count / 2 * 0.2 + 1e-6).floor())
-        assert torch.equal(mask.edge, mask.edge[batch.reverse])
-
-    def test_nothing_dropped_is_the_whole_graph(self, any_set):
-        batch = whole(any_set[1])
-        mask = random_mask(batch, 0.0, torch.Generator(), torch.float)
-        assert mask.node.eq(1).all()
-        assert mask.edge.eq(1).all()
-
-    def test_draws_come_from_the_generator_alone(self, motif):
-        batch = motif_batch(motif)
-        first = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
-        torch.rand(100)
-        again = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
-        other = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
-        assert torch.equal(first.edge, again.edge)
-        assert not torch.equal(first.edge, other.edge)
 
 
 class TestAIA(MethodCase):

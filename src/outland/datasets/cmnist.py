@@ -75,7 +75,6 @@ class CMNIST(Dataset):
     summary: ClassVar[str] = "digits of 75 superpixels; the colour should not matter (10 classes, 70,000 graphs)"
     domains: ClassVar[tuple[str, ...]] = ("color",)
     kinds: ClassVar[tuple[str, ...]] = ("covariate", "concept", "none")
-    recommended: ClassVar[Mapping[str, Any]] = {"train.burn_in": 0.1, "train.schedule": "constant"}
     schema: ClassVar[Schema] = Schema(Features(3), Task("multiclass", 10, "accuracy"), environments=_ENVIRONMENTS)
 
     def load(

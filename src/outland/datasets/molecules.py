@@ -29,7 +29,6 @@ class MoleculeSet(Dataset):
     target: ClassVar[str]
     wanted: ClassVar[Wanted] = Wanted()
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size")
-    recommended: ClassVar[Mapping[str, Any]] = {"backbone.residual": True, "backbone.init": "kaiming"}
 
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
@@ -92,10 +91,6 @@ class Molbbbp(MoleculeSet):
         f"{_HOME}/BBBP.csv",
     )
     target: ClassVar[str] = "p_np"
-    recommended: ClassVar[Mapping[str, Any]] = {
-        **MoleculeSet.recommended,
-        "backbone.width": 64,
-    }
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
         if domain == "scaffold":
@@ -124,12 +119,6 @@ class Molhiv(MoleculeSet):
     )
     target: ClassVar[str] = "HIV_active"
     wanted: ClassVar[Wanted] = Wanted(lenient=True, scaffold=False)  # its splits are frozen
-    recommended: ClassVar[Mapping[str, Any]] = {
-        **MoleculeSet.recommended,
-        "backbone.width": 128,
-        "backbone.head": "mlp",
-        "train.schedule": "constant",
-    }
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
         if seed != 123:

@@ -11,15 +11,16 @@ def draw_map(found: Novelty, names: tuple[str, str], path: Path) -> None:
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.8), sharex=True, sharey=True, layout="constrained")
     for place, (axis, name, colour) in enumerate(zip(axes, names, ("tab:gray", "tab:green"), strict=True)):
-        axis.scatter(*found.maps[1 - place].T, s=7, color="0.88", linewidths=0)
-        axis.scatter(*found.maps[place].T, s=9, color=colour, alpha=0.55, linewidths=0)
-        axis.set_title(f"{name} ({len(found.maps[place]):,} molecules)", fontsize=11)
+        axis.scatter(*found.coordinates[1 - place].T, s=7, color="0.88", linewidths=0)
+        axis.scatter(*found.coordinates[place].T, s=9, color=colour, alpha=0.55, linewidths=0)
+        axis.set_title(f"{name} ({len(found.coordinates[place]):,} molecules)", fontsize=11)
         axis.set_xticks([])
         axis.set_yticks([])
         for side in axis.spines.values():
             side.set_color("0.8")
     figure.suptitle(
-        f"Morgan fingerprints on their two main directions ({found.kept:.0%} of their variance); pale: the other table",
+        f"Morgan fingerprints on their two main directions ({found.explained_variance:.0%} of their variance); "
+        "pale: the other table",
         fontsize=10,
     )
     path.parent.mkdir(parents=True, exist_ok=True)

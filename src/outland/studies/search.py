@@ -120,7 +120,7 @@ class _Racer(Callback):
         self._trial, self.epochs = trial, 0
         self._best = float(trial.user_attrs.get("before", "-inf"))  # of an attempt that was killed
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Compare the best score so far, which is what selection would keep."""
         self.epochs = row["epoch"] + 1
         self._best = max(self._best, _signed(row, metric))

@@ -45,7 +45,6 @@ class SmilesTable(Dataset):
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "your own table of SMILES: give its file name"
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size", "cluster", "random", "time", "column")
-    recommended: ClassVar[Mapping[str, Any]] = {"backbone.residual": True, "backbone.width": 64}
 
     def __init__(self, settings: TableSettings) -> None:
         self.settings = settings.opened()

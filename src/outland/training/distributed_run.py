@@ -1,0 +1,91 @@
+"""A run by all processes that `torchrun` started; the main process writes its folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+from outland.datasets import DataFolder
+from outland.devices import find_device
+from outland.distributed import process_group, rank
+from outland.graphs import Cache, Splits
+from outland.methods import Method
+from outland.spec import RunSpec
+from outland.training.data_parallel import synchronise_norms
+from outland.training.record import RunRecord
+from outland.training.runs import Run, RunFolder, load_splits
+
+
+def run_distributed(
+    spec: RunSpec,
+    out: Path,
+    *,
+    device: str = "auto",
+    cache: Cache | None = None,
+    data: DataFolder | None = None,
+    sync_norm: bool = False,
+    **options: Any,
+) -> RunRecord | None:
+    """As `run`, by all processes; returns the record in the main process and None in the others.
+
+    Args:
+        spec, device, cache, data: as in `run`; of several GPUs each process takes its own.
+        out: folder of runs, which all processes must see to resume a run.
+        sync_norm: let batch norm see the rows of all processes.
+        options: more for `run`, in the main process.
+    """
+    where = find_device(device)
+    if where.type == "cuda":
+        where = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(where)
+
+    def ready(method: Method) -> None:
+        if sync_norm:
+            synchronise_norms(method)
+
+    def load() -> Splits:
+        return load_splits(spec, where, cache, data)
+
+    with process_group(where):
+        if rank() == 0:
+            return _run_main(Run(spec, out, where, ready=ready, **options), load)
+        if not _broadcast_from_main(None):
+            return None
+        with tempfile.TemporaryDirectory(prefix="outland-") as scratch:
+            checkpoints, copy = (RunFolder(folder, spec).checkpoints.folder for folder in (out, scratch))
+            if checkpoints.exists():
+                shutil.copytree(checkpoints, copy)
+            distributed.barrier()
+            for _ in Run(spec, scratch, where, resume=True, ready=ready).steps(load):
+                pass
+        return None
+
+
+def _run_main(run: Run, load: Callable[[], Splits]) -> RunRecord:
+    """Execute the run; the other processes start, from the same checkpoint, once there is something to train."""
+    started = False
+
+    def start() -> Splits:
+        nonlocal started
+        started = _broadcast_from_main(True)
+        distributed.barrier()
+        return load()
+
+    try:
+        for _ in run.steps(start):
+            pass
+        return run.record
+    finally:
+        if not started:
+            _broadcast_from_main(False)
+
+
+def _broadcast_from_main(value: bool | None) -> bool:
+    values = [value]
+    distributed.broadcast_object_list(values, 0)
+    return bool(values[0])

@@ -1,0 +1,149 @@
+import math
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from outland.graphs import PackedGraphs
+from outland.methods.parts.subgraphs import cut, embed_part, pool_part, top_edges
+from outland.nn import BackboneSettings, GraphNet, Mask, statistics_kept
+from tests.cases import SMALL, doubled
+from tests.conftest import REAL, odd_graphs, undirected, whole
+from tests.methods.cases import drawn_scores, some
+
+
+class TestTopEdges:
+    @pytest.mark.parametrize("layout", ["exact", "padded"])
+    @pytest.mark.parametrize("rounding", ["ceil", "floor"])
+    @pytest.mark.parametrize("ratio", [0.0, 0.25, 0.5, 0.7, 1.0])
+    def test_equals_a_loop_over_graphs(self, ratio, rounding, layout):
+        _, batch = some(layout=layout)
+        scores = drawn_scores(batch)
+        kept = top_edges(scores, batch, ratio, rounding)
+        expected = torch.zeros(batch.num_edges, dtype=torch.bool)
+        for graph in range(6):
+            rows = [e for e in range(batch.num_edges) if batch.edge_batch[e] == graph and e <= batch.reverse[e]]
+            count = getattr(math, rounding)(round(ratio * len(rows), 6))
+            for row in sorted(rows, key=lambda e: -scores[e].item())[:count]:
+                expected[row] = expected[batch.reverse[row]] = True
+        assert torch.equal(kept, expected)
+
+    def test_graphs_do_not_compete_and_every_one_keeps_an_edge(self):
+        _, batch = some()
+        kept = top_edges(1e6 * batch.edge_batch.double(), batch, 1e-3)
+        first = torch.arange(batch.num_edges) <= batch.reverse
+        assert torch.equal(batch.sum_edges((kept & first).long()), batch.sum_edges(first.long()).clamp(max=1))
+
+    def test_no_wrong_place_among_many_edges(self, motif):
+        """A single key of graph and score would run out of digits here (P7)."""
+        batch = whole(motif.graphs.select(motif["train"][:200]))
+        both = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(0)) * 1e-6
+        scores = (both + batch.reversed(both)) / 2
+        kept = top_edges(scores, batch, 0.5)
+        worst = torch.full((200,), 1.0).scatter_reduce(0, batch.edge_batch[kept], scores[kept], "amin")
+        best = torch.full((200,), -1.0).scatter_reduce(0, batch.edge_batch[~kept], scores[~kept], "amax")
+        assert (worst >= best).all()
+
+
+class TestCut:
+    @pytest.mark.parametrize("layout", ["exact", "padded"])
+    @pytest.mark.parametrize("ratio", [0.0, 0.4, 1.0])
+    def test_parts_share_out_the_edges_and_hold_the_nodes_they_touch(self, ratio, layout):
+        _, batch = some(layout=layout)
+        scores = drawn_scores(batch)
+        kept = top_edges(scores, batch, ratio)
+        rationale, complement = cut(scores, kept, batch)
+        real = torch.ones_like(kept) if batch.edge_mask is None else batch.edge_mask
+        assert torch.equal(rationale.edge > 0, kept)
+        assert torch.equal((rationale.edge > 0) ^ (complement.edge > 0), real)
+        assert torch.allclose(rationale.edge[kept], scores.sigmoid()[kept])
+        assert torch.allclose(complement.edge[real & ~kept], 1 - scores.sigmoid()[real & ~kept])
+        real_nodes = batch.num_nodes if batch.node_mask is None else int(batch.node_mask.sum())
+        for node in range(batch.num_nodes):
+            at = real & (batch.edge_index == node).any(0)
+            inside = bool((at & kept).any()) or (node < real_nodes and not at.any())
+            assert rationale.node[node].item() == inside
+            assert complement.node[node].item() == bool((at & ~kept).any())
+
+    def test_everything_kept_is_the_whole_graph_and_its_complement_is_empty(self):
+        _, batch = some()
+        rationale, complement = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 1.0), batch)
+        assert (rationale.node == 1).all()
+        assert not complement.node.any()
+        assert not complement.edge.any()
+        net = GraphNet(SMALL, REAL).double()
+        assert (embed_part(net, batch, complement) == 0).all()
+
+
+class TestEmbedPart:
+    @pytest.mark.parametrize("pool", ["mean", "sum"])
+    @pytest.mark.parametrize("kind", ["gin", "gcn", "gcnii", "gat"])
+    def test_equals_graphs_built_anew_without_the_other_nodes(self, kind, pool):
+        """Also in training mode: batch norm sees the nodes of the part and no others."""
+        _, batch = some()
+        scores = drawn_scores(batch)
+        kept = top_edges(scores, batch, 0.3)
+        part, _ = cut(scores, kept, batch)
+        net = GraphNet(BackboneSettings(kind=kind, width=8, heads=2, layers=3, dropout=0.0, pool=pool), REAL).double()
+        smaller, weights = [], []
+        for graph in range(6):
+            nodes = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
+            rows = [e for e in range(batch.num_edges) if batch.edge_batch[e] == graph and kept[e]]
+            ends = [[nodes.index(n) for n in batch.edge_index[:, e].tolist()] for e in rows]
+            edge_index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T
+            smaller.append(Data(x=batch.x[nodes], edge_index=edge_index, y=torch.tensor([0])))
+            weights += [part.edge[e] for e in rows]
+        rebuilt = doubled(whole(PackedGraphs.from_data_list(smaller)))
+        order = [
+            (batch.x[batch.edge_index[0, e]].tolist(), batch.x[batch.edge_index[1, e]].tolist(), part.edge[e])
+            for e in kept.nonzero().flatten()
+        ]
+        edge = torch.stack(
+            [
+                next(w for u, v, w in order if u == rebuilt.x[a].tolist() and v == rebuilt.x[b].tolist())
+                for a, b in rebuilt.edge_index.T
+            ]
+        )
+        expected = net.embed(rebuilt, Mask(torch.ones(rebuilt.num_nodes).double(), edge))
+        assert torch.allclose(embed_part(net, batch, part), expected, atol=1e-9)
+
+    def test_no_edge_weight_removes_every_neighbour(self):
+        """P1: a mask that is passed in acts."""
+        _, batch = some()
+        net = GraphNet(SMALL, REAL).double().eval()
+        nothing = Mask(torch.ones(batch.num_nodes).double(), torch.zeros(batch.num_edges).double())
+        bare = [Data(x=g.x, edge_index=undirected(), y=g.y) for g in odd_graphs()]
+        alone = doubled(whole(PackedGraphs.from_data_list(bare)))
+        assert torch.allclose(embed_part(net, batch, nothing), net.embed(alone), atol=1e-12)
+        assert not torch.allclose(embed_part(net, batch, nothing), net.embed(batch))
+
+    @pytest.mark.parametrize("virtual", [False, True])
+    def test_nodes_outside_a_part_do_not_reach_it(self, virtual):
+        _, batch = some()
+        part, _ = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
+        net = GraphNet(BackboneSettings(width=8, layers=3, dropout=0.0, virtual_node=virtual), REAL).double()
+        outside = part.node == 0
+        assert outside.any()
+        moved = batch.replace(x=torch.where(outside[:, None], batch.x + 7, batch.x))
+        assert torch.allclose(embed_part(net, moved, part), embed_part(net, batch, part), atol=1e-12)
+
+    def test_complements_leave_no_trace_in_batch_norm(self):
+        _, batch = some()
+        net = GraphNet(SMALL, REAL).double()
+        part = Mask.full(batch, 1.0, torch.double)
+        before = {name: value.clone() for name, value in net.named_buffers() if "running" in name}
+        with statistics_kept(net):
+            forgotten = embed_part(net, batch, part)
+        assert all(torch.equal(value, net.get_buffer(name)) for name, value in before.items())
+        assert torch.equal(forgotten, embed_part(net, batch, part))
+        assert not any(torch.equal(value, net.get_buffer(name)) for name, value in before.items())
+
+    def test_pooled_rows_are_those_of_the_selected_nodes(self):
+        """The public code pools the first rows of the batch instead."""
+        _, batch = some()
+        features = torch.randn(batch.num_nodes, 4, generator=torch.Generator().manual_seed(1)).double()
+        part, _ = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
+        for graph in range(6):
+            rows = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
+            assert torch.allclose(pool_part(features, part, batch, "mean")[graph], features[rows].mean(0))
+            assert torch.allclose(pool_part(features, part, batch, "sum")[graph], features[rows].sum(0))

@@ -1,0 +1,94 @@
+import pytest
+import torch
+
+from outland.methods import Progress, build_method, method_settings
+from outland.methods.ciga import hinge
+from outland.methods.parts.contrast import supervised_contrast
+from outland.methods.parts.risk import label_losses
+from outland.methods.parts.subgraphs import touched
+from tests.cases import SMALL, doubled, statistics
+from tests.conftest import whole
+from tests.methods.cases import gradients, numbers
+from tests.methods.families import SubgraphCase
+
+
+class TestCIGA(SubgraphCase):
+    name = "ciga"
+    zero = {"ratio": 1.0, "alpha": 0, "beta": 0}
+    smooth = {"beta": 0}  # the hinge is a mean over labels that change sides from step to step
+
+    def test_golden_hinge(self):
+        rationale, complement = numbers([0.2], [1], [0.5]), numbers([0.6], [0.4], [0.7])
+        known = torch.ones(3, 1, dtype=torch.bool)
+        assert hinge(rationale, complement, known).item() == pytest.approx(0.65, abs=1e-9)
+        assert hinge(rationale, complement, known, over="known").item() == pytest.approx(1.3 / 3, abs=1e-9)
+        assert hinge(rationale, complement, known, side="better").item() == pytest.approx(0.4, abs=1e-9)
+        known[0] = False
+        assert hinge(rationale, complement, known).item() == pytest.approx(0.7, abs=1e-9)
+
+    def test_hinge_is_zero_where_the_complement_is_no_worse(self):
+        losses, known = numbers([0.6], [1]), torch.ones(2, 1, dtype=torch.bool)
+        assert hinge(losses, losses, known).item() == 0
+        assert hinge(losses, losses / 2, known).item() == 0
+
+    def test_indicator_carries_no_gradient(self):
+        rationale, complement = numbers([0.2], [1.0], requires_grad=True), numbers([0.6], [0.4], requires_grad=True)
+        value = hinge(rationale, complement, torch.ones(2, 1, dtype=torch.bool))
+        found = torch.autograd.grad(value, [rationale, complement], allow_unused=True)
+        assert found[0] is None
+        assert found[1].flatten().tolist() == [1, 0]
+
+    @pytest.mark.parametrize("reach", ["all", "head"])
+    def test_hinge_reaches_what_was_chosen(self, any_set, reach):
+        schema, graphs = any_set
+        method, batch = self.build(schema, hinge_reach=reach, hinge_mean="known"), doubled(whole(graphs))
+        losses = method.complement_losses(batch, method.parts(batch)).sum()
+        assert any(g.any() for g in gradients(losses, method.environment_head))
+        for part in (method.scorer, method.classifier.encoder):
+            assert any(g.any() for g in gradients(losses, part)) == (reach == "all")
+
+    def test_the_hinge_is_the_complements(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, beta=0.7), doubled(whole(graphs))
+        terms = method.loss(batch, Progress())
+        fresh = self.build(schema, beta=0.7)
+        parts = fresh.parts(batch)
+        logits = fresh.classifier.head(fresh.embed(batch, parts.rationale, parts), batch)
+        for name, value in statistics(fresh.classifier).items():
+            assert torch.equal(value, method.classifier.get_buffer(name))
+        others = fresh.environment_head(fresh.embed(batch, parts.complement, parts), batch)
+        (own, known), (theirs, _) = (label_losses(out, batch, schema.task) for out in (logits, others))
+        worse = (theirs > own) & known
+        expected = 0.7 * theirs[worse].mean().item() if worse.any() else 0.0
+        assert terms["hinge"].item() == pytest.approx(expected, abs=1e-9)
+
+    def test_version_one_has_no_complement(self, any_set):
+        schema, graphs = any_set
+        torch.manual_seed(0)
+        one = build_method("ciga", schema, SMALL, method_settings("ciga:v1", {})).double()
+        assert one.environment_head is None
+        assert list(one.loss(doubled(whole(graphs)), Progress())) == ["rationale", "contrast"]
+        assert method_settings("ciga:v2", {}) == method_settings("ciga", {})
+        assert method_settings("ciga:v2", {}).beta > 0
+
+    def test_without_strength_it_classifies_subgraphs(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, alpha=0, beta=0), doubled(whole(graphs))
+        terms = method.loss(batch, Progress())
+        assert terms["contrast"].item() == 0
+        assert terms["rationale"].item() == pytest.approx(method.risk(method(batch), batch).item(), abs=1e-12)
+
+    @pytest.mark.parametrize("compared", ["classifier", "scorer"])
+    def test_contrast_compares_what_was_chosen(self, any_set, compared):
+        schema, graphs = any_set
+        method, batch = self.build(schema, contrast=compared, beta=0), doubled(whole(graphs))
+        parts, term = method.parts(batch), method.loss(batch, Progress())["contrast"]
+        h = method.embed(batch, parts.rationale, parts)
+        if compared == "scorer":
+            kept = touched(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
+            rows = [kept.nonzero().flatten()[batch.node_batch[kept] == graph] for graph in range(6)]
+            h = torch.stack([parts.features[chosen].mean(0) for chosen in rows])
+        _, known = label_losses(method(batch), batch, schema.task)
+        expected = 4 * supervised_contrast(h, batch.y.reshape(6, -1), known)
+        assert term.item() == pytest.approx(expected.item(), abs=1e-9)
+        assert any(g.any() for g in gradients(term, method.classifier)) == (compared == "classifier")

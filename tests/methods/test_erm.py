@@ -1,0 +1,6 @@
+from tests.cases import MethodCase
+
+
+class TestERM(MethodCase):
+    name = "erm"
+    zero = {}
