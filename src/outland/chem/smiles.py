@@ -13,7 +13,7 @@ from outland.chem.featurizer import Molecule, featurise, parse, rdkit
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import smallest
 from outland.progress import track
-from outland.workers import cores, spread
+from outland.workers import available_cores, map_ordered
 
 LONGEST = 5000  # characters; what is longer is no molecule for these models
 MOST_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
@@ -66,8 +66,8 @@ def read_molecules(
     chunks, work = _chunks(smiles), partial(_chunk, wanted=wanted)
     ahead = list(islice(chunks, _FEW))
     if workers is None:
-        workers = 1 if len(ahead) < _FEW else cores()
-    results = spread(work, chain(ahead, chunks), workers)
+        workers = 1 if len(ahead) < _FEW else available_cores()
+    results = map_ordered(work, chain(ahead, chunks), workers)
     yield from track(results, title, None if total is None else -(-total // _CHUNK))
 
 

@@ -38,7 +38,7 @@ class MoleculeSet(Dataset):
         recipe = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-            graphs = self._read((data or DataFolder()).find(self.raw))
+            graphs = self._read((data or DataFolder()).fetch(self.raw))
             yield recipe, Splits(graphs, {"all": torch.arange(len(graphs))}, self._schema(0), recipe)
 
         graphs = (cache or Cache()).load_or_build(recipe, build).graphs
@@ -71,7 +71,7 @@ class MoleculeSet(Dataset):
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the raw file."""
-        with data.find(self.raw).open(newline="", encoding="utf-8") as stream:
+        with data.fetch(self.raw).open(newline="", encoding="utf-8") as stream:
             rows = [row["smiles"] for row in csv.DictReader(stream)]
         return [rows[row] for row in graphs.extra["row"].tolist()]
 
