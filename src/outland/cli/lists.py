@@ -85,11 +85,11 @@ def recipes(of: str | None = None) -> Table:
             recipe = find_recipe(name)
             table.add_row(name, ", ".join(recipe.datasets), recipe.about)
         return table
-    table = _table("where", "setting", "value", "source", title="For --recipe; --set comes after it")
+    table = _table("where", "setting", "value", "source", title="--set comes after it")
     last = ""
-    for place, row in find_recipe(of).lines():
-        section, _, name = place.rpartition(".")
-        table.add_row("" if section == last else section, name, str(row["value"]), Text(row["source"]))
+    for path, entry in find_recipe(of).entries():
+        section, _, name = path.rpartition(".")
+        table.add_row("" if section == last else section, name, str(entry.value), Text(entry.source))
         last = section
     return table
 
