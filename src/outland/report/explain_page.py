@@ -15,7 +15,7 @@ from outland.estimators.seen import seen_words
 from outland.report.explain_notes import columns_note, constant_weights, error_tolerance, shading_note
 from outland.report.html import render_page
 from outland.report.molecule_svg import draw_molecule, draw_piece
-from outland.tables.labels import number
+from outland.tables.labels import parse_number
 
 _MAX_CELLS = 4  # of the row, beside a molecule
 
@@ -87,20 +87,20 @@ def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[s
 def _cells(row: Explained) -> list[tuple[str, str]]:
     """Names and texts of the first other cells of a row that are not empty, texts before numbers."""
     cells = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
-    cells.sort(key=lambda cell: number(cell[1]) is not None)
+    cells.sort(key=lambda cell: parse_number(cell[1]) is not None)
     return [(name, shorten(text)) for name, text in cells[:_MAX_CELLS]]
 
 
 def shorten(cell: str) -> str:
     """A cell for a reader: long decimals are rounded, long text is cut."""
-    if "." in cell and len(cell) > 8 and number(cell) is not None:
+    if "." in cell and len(cell) > 8 and parse_number(cell) is not None:
         return round_text(cell, 6)
     return cell if len(cell) <= 80 else cell[:77] + "…"
 
 
 def round_text(text: str, digits: int) -> str:
     """A number with this many significant digits, and no fewer than its integer part has."""
-    value = float(number(text) or 0.0)
+    value = float(parse_number(text) or 0.0)
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 
