@@ -1,4 +1,4 @@
-"""Sums over the processes that train one model together; alone, they change nothing."""
+"""Sums over the processes that train one model together; of a single process, the value itself."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ from torch import Tensor, distributed
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Number of processes that train together."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Rank of this process, from 0."""
     return distributed.get_rank() if world_size() > 1 else 0
 
 
 def all_reduce_sum(values: Tensor) -> Tensor:
-    """The sum of `values` over all processes, with gradients to every one of them."""
-    summed: Tensor = _Total.apply(values) if world_size() > 1 else values  # type: ignore[no-untyped-call]
-    return summed
+    """The sum of `values` over all processes, with gradients to all of them."""
+    total: Tensor = _AllReduceSum.apply(values) if world_size() > 1 else values  # type: ignore[no-untyped-call]
+    return total
 
 
-class _Total(torch.autograd.Function):
-    """What each process adds counts in the losses of all, so that going back is a sum over all as well."""
+class _AllReduceSum(torch.autograd.Function):
+    """All-reduce forward and backward: each process's values are in the losses of all."""
 
     @staticmethod
     def forward(context: Any, values: Tensor) -> Tensor:
         """The sum."""
-        summed = values.detach().clone().contiguous()
-        distributed.all_reduce(summed)
-        return summed
+        total = values.detach().clone().contiguous()
+        distributed.all_reduce(total)
+        return total
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Any:
-        """The sum of the slopes; differentiable again, for penalties on slopes."""
-        return _Total.apply(gradients[0])  # type: ignore[no-untyped-call]
+    def backward(context: Any, *grads: Tensor) -> Any:
+        """The sum of the gradients, differentiable again for gradient penalties."""
+        return _AllReduceSum.apply(grads[0])  # type: ignore[no-untyped-call]

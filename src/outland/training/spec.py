@@ -8,7 +8,7 @@ from typing import Any
 
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
-from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
+from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe
 from outland.settings import Count, PositiveInt, change, check_ranges, parse_assignments, settings
@@ -94,7 +94,7 @@ class RunSpec:
             dataset=dataset,
             domain=domain,
             kind=kind,
-            method=place_of(method) if is_file(method) else split_name(method)[0],
+            method=resolve_method_file(method) if is_file(method) else split_name(method)[0],
             method_params=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
             train=change(TrainSettings(), values["train"], "train"),

@@ -82,11 +82,11 @@ class Stepper:
                 mover.optimiser.step()
         if self.average is not None:
             self.average.follow(progress)
-        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.watch().items()}
+        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.diagnostics().items()}
 
     def _gradients(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
         self.method.eval()
-        for module in mover.phase.moves:
+        for module in mover.phase.modules:
             module.train()
         for parameter in self.everyone:
             parameter.requires_grad_(False)
