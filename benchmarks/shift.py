@@ -19,11 +19,11 @@ import torch
 
 from outland.nn import BackboneSettings
 from outland.shift import ShiftSettings, compare, fresh_draws, measure_shift, radius_study, train_moments
-from outland.shift.domains import domain_features
+from outland.shift.domain_classifier import domain_features
 from outland.shift.integral import Vectors
 from outland.shift.pair import make_pair
 from outland.shift.sources import find_sides
-from outland.shift.trials import aligned, draw_trial
+from outland.shift.trials import align_features, draw_trial
 from outland.storage.files import write_text
 from outland.training import RunSpec, prepare
 
@@ -66,9 +66,9 @@ def seen(name: str) -> list[dict[str, float]]:
     found: dict[str, list[Any]] = {"real": [], "null": []}
     for number in range(2):
         trial = draw_trial(pair, PLAIN, number)
-        for word, side in (("real", trial.side), ("null", trial.control)):
+        for word, side in (("real", trial.side), ("null", trial.random_side)):
             held_out = trial.fold == 0
-            graphs = trial.sided(side)
+            graphs = trial.with_sides(side)
             z, _ = domain_features(graphs, pair.schema, pair.class_count, held_out, PLAIN, number)
             rows = (z[~held_out & (side == place)] for place in (0, 1))
             found[word].append(compare(*(Vectors(one) for one in rows)))
@@ -83,7 +83,7 @@ def pooling(name: str) -> dict[str, float]:
     both = sides(name)
     pair = make_pair(both.first, both.second, both.schema)
     trial = draw_trial(pair, PLAIN, 0)
-    graphs, folds = trial.sided(trial.side), range(PLAIN.folds)
+    graphs, folds = trial.with_sides(trial.side), range(PLAIN.folds)
     features = [
         domain_features(graphs, pair.schema, pair.class_count, trial.fold == fold, PLAIN, 0)[0] for fold in folds
     ]
@@ -96,14 +96,14 @@ def pooling(name: str) -> dict[str, float]:
     everyone = torch.ones_like(trial.fold, dtype=torch.bool)
     return {
         "as they are": gcs(raw, everyone),
-        "aligned": gcs(aligned(features, trial.fold), everyone),
+        "aligned": gcs(align_features(features, trial.fold), everyone),
         "single folds": fmean(gcs(raw, trial.fold == fold) for fold in folds),
     }
 
 
 def radii() -> dict[str, Any]:
     """Proposition 4.1."""
-    return {law: radius_study(law) for law in ("normal", "ball")}
+    return {name: radius_study(name) for name in ("normal", "ball")}
 
 
 def diversity() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import nnls
 
 from outland.nn import BackboneSettings
-from outland.recipes import Shape
+from outland.recipes import DatasetSize
 from outland.studies.costs import time_steps
 
 SHAPES = [(17, 48, 32), (38, 103, 32), (87, 240, 32), (24, 52, 32), (20, 193, 32), (75, 1393, 32), (74, 4914, 8)]
@@ -24,14 +24,14 @@ def main() -> None:
     torch.set_num_threads(1)
     rows, steps, forwards = [], [], []
     for nodes, edges, graphs in SHAPES:
-        step, forward = time_steps(Shape(0, 0, nodes, edges), BackboneSettings(), graphs)
+        step, forward = time_steps(DatasetSize(train=0, scored=0, nodes=nodes, edges=edges), BackboneSettings(), graphs)
         rows.append((1, nodes, edges))
         steps.append(step)
         forwards.append(forward)
         print(f"{nodes} nodes, {edges} edges: {1000 * step:.3f} ms a graph, forward {1000 * forward:.3f}")
     relative = np.array(rows) / np.array(steps)[:, None]  # every shape's relative error counts alike
     rates, _ = nnls(relative, np.ones(len(rows)))
-    motif = Shape(0, 0, 17, 48)
+    motif = DatasetSize(train=0, scored=0, nodes=17, edges=48)
     widths = {width: time_steps(motif, BackboneSettings(width=width))[0] for width in (64, 128, 300)}
     power = np.polyfit(np.log(list(widths)), np.log(list(widths.values())), 1)[0]
     kinds = {kind: time_steps(motif, BackboneSettings(kind=kind))[0] for kind in ("gin", "gcn", "gcnii", "gat")}

@@ -58,7 +58,7 @@ def test_two_tables_with_and_without_labels(outland, tmp_path):  # noqa: F811
     ("words", "sentence"),
     [
         (["motif/base:trai", "motif:test"], "Did you mean 'train'?"),
-        (["motif", "motif:test"], "'motif' does not name a set of graphs: write it as DATASET/SHIFT:PART"),
+        (["motif", "motif:test"], "'motif' does not name a set of graphs: write it as DATASET/DOMAIN:PART"),
         (["motif/bass:train", "motif:test"], "unknown domain of motif 'bass'"),
         (["motif/base/covariat:train", "motif:test"], "Did you mean 'covariate'?"),
         (["motif:train", str(SAMPLES / "bbbp.csv")], "have different features"),

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from outland.datasets import DATASETS, find_dataset
+from outland.datasets import DATASETS, TableSettings, find_dataset
 from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
 from outland.recipes import find_recipe, recipe_for, recipe_names
@@ -18,43 +18,48 @@ def test_every_hyper_parameter_that_is_searched_has_a_value_and_a_source(dataset
     for shift in source.domains[:2]:
         for kind in source.kinds:
             for method in METHODS:
-                found = {one.name: one for one in recipe.ingredients(dataset, shift, kind, method)}
+                found = {one.name: one for one in recipe.settings_for(dataset, shift, kind, method)}
                 for name in ("epochs", "batch_size", "width", "layers", "lr", *find_method(method).space):
                     assert found[name].source, (dataset, method, name)
-                RunSpec.make(dataset, method, domain=shift, kind=kind, recipe=recipe)
+                RunSpec.make(dataset, method, domain=shift, kind=kind)
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_recipe_and_dataset_recommend_the_same_frame(dataset):
-    source, recipe = find_dataset(dataset), recipe_for(dataset)
-    changes = recipe.changes(dataset, source.domains[0], source.kinds[0], "erm")
-    for path, value in source.recommended.items():
-        group, name = path.split(".")
-        assert changes[group][name] == value, path
+def test_a_table_has_a_recipe_of_its_own(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("smiles,y\nCCO,1\nCCN,0\n")
+    table = TableSettings(str(file), target="y")
+    spec = RunSpec.make("own.csv", "aia", table=table)
+    assert (spec.train.total_samples, spec.train.class_balance, spec.train.epochs) == (40_000, True, 100)
+    assert (spec.backbone.width, spec.backbone.residual, spec.method_params.gamma) == (64, True, 0.5)
+    assert spec.train.with_epochs_for(2000).epochs == 20
+    assert (spec.train.with_epochs_for(10**6).epochs, spec.train.with_epochs_for(10).epochs) == (4, 40)
+    asked = RunSpec.make("own.csv", "aia", table=table, changes={"train": {"epochs": 3}})
+    assert (asked.train.epochs, asked.train.total_samples) == (3, None)
+    bare = RunSpec.make("own.csv", "aia", table=table, recipe=None)
+    assert (bare.train.total_samples, bare.backbone.width, bare.method_params.gamma) == (None, 300, 0.2)
 
 
 def test_expected_numbers_are_the_papers():
     covariate = paper_table("covariate_shift")
     for column in covariate["columns"]:
         dataset, shift = column.split("-")
-        expected = recipe_for(dataset).expected(dataset, shift, "covariate")
+        expected = recipe_for(dataset).expected_scores(dataset, shift, "covariate")
         assert len(expected) == 17
         for label, row in covariate["rows"].items():
             assert expected[LABELS[label]] == (row[column]["mean"], row[column]["std"])
-    assert recipe_for("motif").expected("motif", "base", "concept")["aia"] == (82.51, 2.81)
-    assert recipe_for("imdb-multi").expected("imdb-multi", "fold0", "none")["aia"] == (53.02, 2.76)
+    assert recipe_for("motif").expected_scores("motif", "base", "concept")["aia"] == (82.51, 2.81)
+    assert recipe_for("imdb-multi").expected_scores("imdb-multi", "fold0", "none")["aia"] == (53.02, 2.76)
 
 
 def test_the_papers_table_and_the_released_command_are_both_there():
-    recipe = find_recipe("motif")
-    released = RunSpec.make("motif", "aia", domain="base", recipe=recipe).method_params
-    paper = RunSpec.make("motif", "aia:paper", domain="base", recipe=recipe).method_params
+    released = RunSpec.make("motif", "aia", domain="base").method_params
+    paper = RunSpec.make("motif", "aia:paper", domain="base").method_params
     assert (released.lr, released.lr_augmenter, released.front_layers) == (1e-3, 5e-3, 2)
     assert (paper.lr, paper.lr_augmenter, paper.front_layers) == (5e-3, 1e-3, 0)
     table = paper_table("hyperparameters")
     for place, column in enumerate(table["columns"]):
         dataset, shift = column.split("-")
-        spec = RunSpec.make(dataset, "aia:paper", domain=shift, kind="covariate", recipe=recipe_for(dataset))
+        spec = RunSpec.make(dataset, "aia:paper", domain=shift, kind="covariate")
         assert f"{spec.backbone.layers}-{spec.backbone.width}" == table["backbone"][place]
         assert spec.method_params.lr == table["lr_classifier_beta"][place]
         assert spec.method_params.lr_augmenter == table["lr_augmenter_alpha"][place]
@@ -66,14 +71,13 @@ def test_the_papers_table_and_the_released_command_are_both_there():
 
 
 def test_special_sections_win_and_changes_win_over_them():
-    recipe = find_recipe("molbbbp")
-    scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold", recipe=recipe)
-    size = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe)
+    scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold")
+    size = RunSpec.make("molbbbp", "aia", domain="size")
     assert (scaffold.backbone.width, scaffold.method_params.lr) == (64, 1e-3)
     assert (size.backbone.width, size.method_params.lr, size.method_params.gamma) == (32, 5e-3, 0.5)
-    asked = RunSpec.make("molbbbp", "aia", domain="size", recipe=recipe, changes={"backbone": {"width": "16"}})
+    asked = RunSpec.make("molbbbp", "aia", domain="size", changes={"backbone": {"width": "16"}})
     assert asked.backbone.width == 16
-    assert RunSpec.make("molbbbp", "aia:rdia", domain="size", recipe=recipe).method_params.lr == 5e-3
+    assert RunSpec.make("molbbbp", "aia:rdia", domain="size").method_params.lr == 5e-3
 
 
 @pytest.mark.parametrize(
@@ -101,8 +105,8 @@ def test_all_mistakes_of_a_recipe_are_told_at_once(tmp_path):
     assert str(told.value).splitlines() == [
         f"the recipe {path} has 4 mistakes:",
         "- it must say its about, as in about = ...",
-        "- unknown group of settings in [common] 'trian'. Did you mean 'train'? Valid: backbone, method, train",
         '- common.train.epochs must be written { value = ..., source = "..." }',
+        "- unknown group of settings in [common] 'trian'. Did you mean 'train'? Valid: backbone, method, train",
         "- 'size.method' is not a section; write [size.method]",
     ]
 
@@ -125,9 +129,9 @@ def test_all_settings_of_a_recipe_are_checked_at_once(tmp_path):
     for line, words in zip(
         found[1:],
         (
+            ("[common.backbone] width", "must be at least"),
             ("[common.train] epocs", "Did you mean 'epochs'?"),
             ("[common.train] batch_size", "takes a whole number, not 'many'"),
-            ("[common.backbone] width", "must be at least"),
             ("[size.method.aai]", "Did you mean 'aia'?"),
             ("[size.method.aia:paper] gama", "Did you mean 'gamma'?"),
         ),
@@ -139,11 +143,11 @@ def test_all_settings_of_a_recipe_are_checked_at_once(tmp_path):
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipes_name_sources_that_a_reader_can_find(name):
     recipe = check_recipe(find_recipe(name))
-    assert not [place for place, row in recipe.lines() if re.search(r"\bcards?\b", row["source"])]
+    assert not [path for path, entry in recipe.entries() if re.search(r"\bcards?\b", entry.source)]
 
 
 def test_unknown_recipes_get_a_sentence(tmp_path):
-    assert recipe_names() == ["cmnist", "molbbbp", "molhiv", "motif", "tu"]
+    assert recipe_names() == ["cmnist", "molbbbp", "molhiv", "motif", "table", "tu"]
     with pytest.raises(OutlandError, match="Did you mean 'motif'"):
         find_recipe("motiv")
     with pytest.raises(OutlandError, match="cannot be read"):
@@ -155,6 +159,6 @@ def test_shapes_are_those_of_the_paper():
     counts = paper_table("statistics")
     for place, column in enumerate(counts["columns"]):
         dataset, shift = column.split("-")
-        shape = recipe_for(dataset).shape(dataset, shift, "covariate")
+        shape = recipe_for(dataset).dataset_size(dataset, shift, "covariate")
         assert shape.train == counts["train"]["graphs"][place]
-    assert recipe_for("mutag").shape("mutag", "fold3", "none").train == 150
+    assert recipe_for("mutag").dataset_size("mutag", "fold3", "none").train == 150

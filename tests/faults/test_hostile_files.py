@@ -211,12 +211,12 @@ def test_recipes_of_anything(tmp_path, tally):
 
     def use():
         recipe = find_recipe(str(place))
-        list(recipe.lines())
+        list(recipe.entries())
         assert isinstance(recipe.about, str)
-        recipe.expected("motif", "base", "covariate")
-        recipe.shape("motif", "base", "covariate")
+        recipe.expected_scores("motif", "base", "covariate")
+        recipe.dataset_size("motif", "base", "covariate")
         for method in ("erm", "aia", "aia:paper"):
-            RunSpec.make("motif", method, recipe=recipe)
+            RunSpec.make("motif", method)
 
     for name in recipe_names():
 

@@ -8,7 +8,7 @@ from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.shift import augmented, measure_shift, originals
 from tests.conftest import CHEMICAL
-from tests.shift.test_measure import TINY, at
+from tests.shift.cases import TINY, gcs_at
 
 SMALL = BackboneSettings(width=8, layers=3, dropout=0.3)
 
@@ -122,4 +122,4 @@ def test_thinner_graphs_are_further_away(motif):
         values.append(measure_shift(thin, plain, schema=motif.schema, settings=settings))
     assert values[0].accuracy.mean < 0.65
     assert values[1].accuracy.mean > 0.8
-    assert at(values[1], 1e-6) > at(values[0], 1e-6) + 0.1
+    assert gcs_at(values[1], 1e-6) > gcs_at(values[0], 1e-6) + 0.1

@@ -50,7 +50,7 @@ def test_scales_and_offsets_of_features_do_not_matter():
 
 
 def test_no_threshold_is_total_variation_by_a_closed_form():
-    """Both estimates are mixtures of normal laws on the line, so their masses between crossings are sums of erf."""
+    """Both estimates are Gaussian mixtures on the line, so their masses between crossings are sums of erf."""
     random = torch.Generator().manual_seed(0)
     here = torch.randn(400, 1, generator=random, dtype=torch.double)
     there = torch.randn(400, 1, generator=random, dtype=torch.double) + 1.5
@@ -69,7 +69,7 @@ def test_no_threshold_is_total_variation_by_a_closed_form():
     mass = (below(one, cuts) - below(other, cuts)).diff().abs().sum() / 2
     values = [compare(Vectors(here), Vectors(there), 40_000, seed).covariate(math.inf) for seed in range(4)]
     assert sum(values) / 4 == pytest.approx(mass.item(), abs=0.006)
-    truth = math.erf(1.5 / 2 / math.sqrt(2))  # of the two normal laws themselves
+    truth = math.erf(1.5 / 2 / math.sqrt(2))  # of the two normal distributions themselves
     assert mass.item() == pytest.approx(truth, abs=0.05)
 
 
@@ -135,15 +135,15 @@ def test_correlation_of_labels_that_mean_nothing_is_their_shares_difference():
     """Labels independent of z, 80 % ones here and 20 % there: Σ_y |p(y) − q(y)| = 1.2, of which one half."""
     here, there = gaussians(1000, 2)
     first, second = torch.arange(1000) % 5 != 0, torch.arange(1000) % 5 == 0
-    found = compare(Vectors(here, None, first.long()), Vectors(there, None, second.long())).correlation(0.0)
-    assert found == pytest.approx(0.6, abs=0.06)
+    value = compare(Vectors(here, None, first.long()), Vectors(there, None, second.long())).correlation(0.0)
+    assert value == pytest.approx(0.6, abs=0.06)
 
 
 def test_a_class_that_one_side_lacks():
     here, there = gaussians(200, 2)
     ones = torch.ones(200).long()
-    found = compare(Vectors(here, None, ones), Vectors(there, None, ones * 0)).correlation(0.0)
-    assert 0.9 < found <= 1
+    value = compare(Vectors(here, None, ones), Vectors(there, None, ones * 0)).correlation(0.0)
+    assert 0.9 < value <= 1
 
 
 def test_weights_stand_for_copies():

@@ -6,9 +6,9 @@ import torch
 from outland.shift.radius import ball, exact_ball, radius_study
 
 
-@pytest.mark.parametrize("law", ["normal", "ball"])
-def test_further_is_no_less(law):
-    rows = radius_study(law, radii=(0, 1, 2, 3, 6), points=300, trials=2, samples=3000)
+@pytest.mark.parametrize("distribution", ["normal", "ball"])
+def test_further_is_no_less(distribution):
+    rows = radius_study(distribution, radii=(0, 1, 2, 3, 6), points=300, trials=2, samples=3000)
     values = [row["covariate"] for row in rows]
     assert values[0] < 0.02
     assert all(later >= earlier for earlier, later in pairwise(values))

@@ -5,30 +5,29 @@ import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.graphs import PackedGraphs
-from outland.shift import ShiftSettings, compare, measure
+from outland.shift import ShiftSettings, compare
 from outland.shift.pair import make_pair
-from outland.shift.trials import aligned, class_weights, draw_trial
-from tests.shift.conftest import law
+from outland.shift.trials import align_features, class_weights, draw_trial
+from tests.shift.cases import random_graphs
 
 SMALL = ShiftSettings(most=60, folds=4)
 
 
 def counts(trial, side):
-    return [torch.bincount(trial.classes[side == place], minlength=3).tolist() for place in (0, 1)]
+    return [torch.bincount(trial.classes[side == number], minlength=3).tolist() for number in (0, 1)]
 
 
 def test_both_sides_have_as_many_of_each_class_and_so_has_the_control():
-    first, second = law(90, seed=1), law(50, seed=2, classes=(0, 0, 0, 1, 2))
+    first, second = random_graphs(90, seed=1), random_graphs(50, seed=2, classes=(0, 0, 0, 1, 2))
     trial = draw_trial(make_pair(first, second), ShiftSettings(most=1000), 0)
-    found = counts(trial, trial.side)
-    assert found[0] == found[1] == [30, 10, 10]
-    assert counts(trial, trial.control) == found
-    assert not torch.equal(trial.control, trial.side)
+    per_class = counts(trial, trial.side)
+    assert per_class[0] == per_class[1] == [30, 10, 10]
+    assert counts(trial, trial.random_side) == per_class
+    assert not torch.equal(trial.random_side, trial.side)
 
 
 def test_the_most_is_kept_to_and_seeds_differ():
-    pair = make_pair(law(90, seed=1), law(90, seed=2))
+    pair = make_pair(random_graphs(90, seed=1), random_graphs(90, seed=2))
     trials = [draw_trial(pair, SMALL, seed) for seed in (0, 0, 1)]
     assert torch.bincount(trials[0].side).tolist() == [60, 60]
     assert torch.equal(trials[0].graphs.graphs.x, trials[1].graphs.graphs.x)
@@ -36,7 +35,7 @@ def test_the_most_is_kept_to_and_seeds_differ():
 
 
 def test_copies_of_a_graph_share_a_fold():
-    graphs = law(60, seed=1)
+    graphs = random_graphs(60, seed=1)
     pair = make_pair(graphs, graphs)
     trial = draw_trial(pair, SMALL, 0)
     rows: dict[bytes, set[int]] = {}
@@ -49,43 +48,43 @@ def test_copies_of_a_graph_share_a_fold():
 
 
 def test_a_set_of_copies_can_still_be_cut_into_folds():
-    graphs = law(1, seed=1) * 40
+    graphs = random_graphs(1, seed=1) * 40
     trial = draw_trial(make_pair(graphs, graphs), SMALL, 0)
     assert torch.bincount(trial.fold).tolist() == [20, 20, 20, 20]
 
 
 def test_folds_have_something_of_every_side_and_class():
-    trial = draw_trial(make_pair(law(90, seed=1), law(90, seed=2)), ShiftSettings(folds=5), 0)
+    trial = draw_trial(make_pair(random_graphs(90, seed=1), random_graphs(90, seed=2)), ShiftSettings(folds=5), 0)
     for fold in range(5):
-        own = trial.fold == fold
-        assert torch.bincount(3 * trial.side[own] + trial.classes[own], minlength=6).min() >= 5
+        rows = trial.fold == fold
+        assert torch.bincount(3 * trial.side[rows] + trial.classes[rows], minlength=6).min() >= 5
 
 
 def test_weights_make_classes_equal():
     side, classes = torch.tensor([0, 0, 0, 1, 1, 1, 1]), torch.tensor([0, 0, 1, 0, 1, 1, 1])
     weight = class_weights(side, classes)
-    for name, share in ((0, (2 / 3 + 1 / 4) / 2), (1, (1 / 3 + 3 / 4) / 2)):
-        for place in (0, 1):
-            own = weight[(side == place) & (classes == name)].sum() / weight[side == place].sum()
-            assert own.item() == pytest.approx(share)
-    assert [weight[side == place].mean().item() for place in (0, 1)] == pytest.approx([1, 1])
+    for label, share in ((0, (2 / 3 + 1 / 4) / 2), (1, (1 / 3 + 3 / 4) / 2)):
+        for number in (0, 1):
+            weighted = weight[(side == number) & (classes == label)].sum() / weight[side == number].sum()
+            assert weighted.item() == pytest.approx(share)
+    assert [weight[side == number].mean().item() for number in (0, 1)] == pytest.approx([1, 1])
 
 
 def test_reweighting_draws_all_and_follows_the_sides():
-    pair = make_pair(law(90, seed=1), law(60, seed=2, classes=(0, 0, 1, 2)))
+    pair = make_pair(random_graphs(90, seed=1), random_graphs(60, seed=2, classes=(0, 0, 1, 2)))
     trial = draw_trial(pair, dataclasses.replace(SMALL, most=100, balance="reweight"), 0)
     assert torch.bincount(trial.side).tolist() == [90, 60]
-    for side in (trial.side, trial.control):
+    for side in (trial.side, trial.random_side):
         weight = trial.weight(side)
-        for name in range(3):
-            own = [(side == place) & (trial.classes == name) for place in (0, 1)]
-            shares = [weight[rows].sum().item() / (side == place).sum().item() for place, rows in enumerate(own)]
+        for label in range(3):
+            members = [(side == number) & (trial.classes == label) for number in (0, 1)]
+            shares = [weight[rows].sum().item() / (side == number).sum().item() for number, rows in enumerate(members)]
             assert shares[0] == pytest.approx(shares[1])
 
 
 def test_reweighted_classes_weigh_the_densities():
-    """Where a set's place is its class and only the shares of classes differ, weights make the densities meet."""
-    pair = make_pair(law(100, seed=1, classes=(0, 0, 0, 1)), law(100, seed=2, classes=(0, 1, 1, 1)))
+    """With features that depend on the class alone and unequal shares of classes, weights make the densities meet."""
+    pair = make_pair(random_graphs(100, seed=1, classes=(0, 0, 0, 1)), random_graphs(100, seed=2, classes=(0, 1, 1, 1)))
     apart = {}
     for balance in ("reweight", "none"):
         trial = draw_trial(pair, dataclasses.replace(SMALL, most=100, balance=balance), 0)
@@ -94,24 +93,6 @@ def test_reweighted_classes_weigh_the_densities():
         apart[balance] = compare(*trial.vectors(features, trial.side), 4000).covariate(math.inf)
     assert apart["none"] == pytest.approx(0.5, abs=0.05)  # 75 and 25 per cent, against 25 and 75
     assert apart["reweight"] < 0.1
-
-
-def test_reweighted_classes_weigh_the_loss(monkeypatch):
-    """What the domain classifier is given are the weights of the sides that it learns."""
-    pair = make_pair(law(40, seed=1, classes=(0, 0, 0, 1)), law(40, seed=2, classes=(0, 1, 1, 1)))
-    given = []
-
-    def watched(graphs, schema, classes, held_out, settings, seed, weight):
-        given.append((graphs.graphs.environment, graphs.graphs.y, weight))
-        return torch.randn(len(graphs), 2), torch.ones(len(graphs), dtype=torch.bool)
-
-    monkeypatch.setattr(measure, "domain_features", watched)
-    settings = dataclasses.replace(SMALL, trials=1, folds=3, balance="reweight", samples=100)
-    list(measure._work(pair, settings, 0, "cpu"))
-    assert len(given) == 6
-    for side, classes, weight in given:
-        torch.testing.assert_close(weight, class_weights(side, classes))
-    assert given[0][2].unique().numel() > 1
 
 
 def test_turned_features_are_turned_back():
@@ -123,7 +104,7 @@ def test_turned_features_are_turned_back():
     for _ in range(4):
         turn, _ = torch.linalg.qr(torch.randn(3, 3, generator=random, dtype=torch.double))
         features.append(5 * truth @ turn + torch.randn(3, generator=random, dtype=torch.double))
-    pooled = aligned(features, fold)
+    pooled = align_features(features, fold)
     assert pooled.shape == (200, 3)
     # What is pooled is a linear image of the truth, but for the little that folds' means and spreads differ.
     solution = torch.linalg.lstsq(pooled, truth - truth.mean(0)).solution
@@ -134,47 +115,15 @@ def test_turned_features_are_turned_back():
 def test_directions_that_do_not_vary_are_left_out():
     z = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
     z[:, 1] = 4.0
-    assert aligned([z, z], torch.arange(50) % 2).shape == (50, 2)
-    assert aligned([z * 0, z * 0], torch.arange(50) % 2).shape == (50, 0)
+    assert align_features([z, z], torch.arange(50) % 2).shape == (50, 2)
+    assert align_features([z * 0, z * 0], torch.arange(50) % 2).shape == (50, 0)
 
 
 def test_too_few_are_left_or_no_class_in_common():
     with pytest.raises(OutlandError, match="no class in common"):
-        draw_trial(make_pair(law(30, classes=(0,)), law(30, classes=(1,))), SMALL, 0)
+        draw_trial(make_pair(random_graphs(30, classes=(0,)), random_graphs(30, classes=(1,))), SMALL, 0)
     with pytest.raises(OutlandError, match="only 6 graphs a side are left"):
-        draw_trial(make_pair(law(60, classes=(0,)), law(30, classes=(0, 1, 1, 1, 1))), SMALL, 0)
-
-
-def test_labels_of_every_kind():
-    yes_no = law(30, seed=1), law(30, seed=2)
-    for graphs in yes_no:
-        for place, graph in enumerate(graphs):
-            graph.y = torch.tensor([[float("nan") if place == 0 else float(place % 2), 1.0]])
-    pair = make_pair(*yes_no)
-    assert pair.class_count == 2
-    assert (pair.classes == -1).sum() == 2
-    assert "2 graphs without a label are left out" in pair.notes
-    numbers = law(30, seed=1), law(30, seed=2)
-    for graphs in numbers:
-        for place, graph in enumerate(graphs):
-            graph.y = torch.tensor([place / 7])
-    assert torch.bincount(make_pair(*numbers).classes).tolist() == [14, 16, 14, 16]
-    bare = [graph.clone() for graph in law(30)]
-    for graph in bare:
-        del graph.y
-    assert not make_pair(bare, bare).labelled
-    half = make_pair(bare, law(30))
-    assert not half.labelled
-    assert half.notes == ("only one of the sets has labels: they are not used",)
-
-
-def test_packed_graphs_and_lists_are_the_same():
-    first, second = law(30, seed=1), law(30, seed=2)
-    listed = make_pair(first, second)
-    packed = make_pair(PackedGraphs.from_data_list(first), PackedGraphs.from_data_list(second))
-    assert torch.equal(listed.graphs.graphs.x, packed.graphs.graphs.x)
-    assert listed.schema == packed.schema
-    assert torch.equal(listed.classes, packed.classes)
+        draw_trial(make_pair(random_graphs(60, classes=(0,)), random_graphs(30, classes=(0, 1, 1, 1, 1))), SMALL, 0)
 
 
 def test_a_graphs_features_come_from_the_network_that_has_not_seen_it():
@@ -182,9 +131,9 @@ def test_a_graphs_features_come_from_the_network_that_has_not_seen_it():
     fold = torch.arange(60) % 3
     truth = torch.randn(60, 2, generator=random, dtype=torch.double)
     marked = []
-    for place in range(3):
+    for number in range(3):
         z = truth.clone()
-        z[fold == place] += 100  # what only the network that did not see them says
+        z[fold == number] += 100  # what only the network that did not see them says
         marked.append(z)
-    found = aligned(marked, fold)
-    assert (found.norm(dim=1) > 50).all()
+    pooled = align_features(marked, fold)
+    assert (pooled.norm(dim=1) > 50).all()

@@ -1,12 +1,13 @@
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from outland.errors import OutlandError
-from outland.methods import METHODS, Method, find_method
+from outland.methods import METHODS, find_method
 from outland.report.published import paper_table
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measured
+from outland.studies.base import Measured, Row
 from outland.studies.sensitivity import PRICES, SHARES
 from outland.training import RunSpec
 
@@ -89,7 +90,7 @@ def test_dials_turn_one_at_a_time():
 
 def test_the_masks_study_has_every_method_with_a_stable_mask():
     study = find_study("masks")
-    masking = {name for name in METHODS if find_method(name).masks is not Method.masks}
+    masking = {name for name in METHODS if find_method(name).has_masks}
     assert {row.method.partition(":")[0] for row in study.rows} == masking
 
 
@@ -194,4 +195,18 @@ def test_there_are_ten_folds_and_no_more():
 def test_the_recipe_is_what_a_study_runs():
     (cell,) = find_study("covariate").cells(1, only=["VREx/motif-base"])
     assert cell.specs[0].method_params.penalty == 100.0  # GOOD's, not the method's default
-    assert RunSpec.make("motif", "vrex").method_params.penalty == 10.0
+    assert RunSpec.make("motif", "vrex", recipe=None).method_params.penalty == 10.0
+
+
+def test_train_and_every_study_make_the_same_runs():
+    covariate = find_study("covariate")
+    everyone = replace(covariate, name="every method", rows=tuple(Row(method, method) for method in METHODS))
+    cells = [(study.name, cell) for study in (everyone, *map(find_study, STUDIES)) for cell in study.cells(1)]
+    assert sum(study == "every method" for study, _ in cells) == 126
+    for study, cell in cells:
+        spec = cell.specs[0]
+        words = [
+            f"{group}.{name}={value}" for group, given in cell.row.changes.items() for name, value in given.items()
+        ]
+        trained = RunSpec.from_words(spec.dataset, cell.row.method, words, domain=spec.domain, kind=spec.kind)
+        assert trained.key == spec.key, f"{study} {cell.name}"

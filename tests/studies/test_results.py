@@ -23,7 +23,7 @@ def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
         "selected": "ood_val",
         "masks": {},
         "parameters": {"total": 1_500_000},
-        "environment": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},
+        "platform": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},
         "timing": {"seconds": 60.0},
     }
     return RunRecord(**{**plain, **rest})

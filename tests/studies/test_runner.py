@@ -11,7 +11,6 @@ import pytest
 from filelock import FileLock
 
 from outland.cli import main
-from outland.cli.options import chosen_recipe
 from outland.datasets import TableSettings
 from outland.errors import Busy, OutlandError
 from outland.graphs import Cache
@@ -306,10 +305,7 @@ def test_the_command_of_a_cell_is_exact(cell):
     assert words[:2] == ["outland", "train"]
     options = dict(zip(words[3::2], words[4::2], strict=True))
     sets = [value for name, value in zip(words[3::2], words[4::2], strict=True) if name == "--set"]
-    recipe = chosen_recipe(options["--recipe"], words[2], None)
-    spec = RunSpec.from_words(
-        words[2], options["--method"], sets, domain=options["--domain"], kind=options["--kind"], recipe=recipe
-    )
+    spec = RunSpec.from_words(words[2], options["--method"], sets, domain=options["--domain"], kind=options["--kind"])
     assert spec == found.specs[0]
     assert options["--seeds"] == "3"
 

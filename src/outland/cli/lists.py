@@ -23,7 +23,7 @@ def datasets() -> Table:
 
 def methods() -> Table:
     """Methods, what they need and what they cost."""
-    from outland.methods import METHODS, Method, find_method
+    from outland.methods import METHODS, find_method
     from outland.studies.costs import method_costs
 
     table = _table("method", "family", "paper", "env.", "masks", "cost", caption=_COST)
@@ -31,7 +31,7 @@ def methods() -> Table:
     for name in METHODS:
         method = find_method(name)
         needs = "needed" if method.needs_environments else ""
-        masks = "yes" if method.masks is not Method.masks else ""
+        masks = "yes" if method.has_masks else ""
         cost = f"{costs[name]:.1f}" if name in costs else ""
         table.add_row(name, method.family, method.citation, needs, masks, cost)
         for preset in method.presets:
@@ -85,11 +85,11 @@ def recipes(of: str | None = None) -> Table:
             recipe = find_recipe(name)
             table.add_row(name, ", ".join(recipe.datasets), recipe.about)
         return table
-    table = _table("where", "setting", "value", "source", title="For --recipe; --set comes after it")
+    table = _table("where", "setting", "value", "source", title="--set comes after it")
     last = ""
-    for place, row in find_recipe(of).lines():
-        section, _, name = place.rpartition(".")
-        table.add_row("" if section == last else section, name, str(row["value"]), Text(row["source"]))
+    for path, entry in find_recipe(of).entries():
+        section, _, name = path.rpartition(".")
+        table.add_row("" if section == last else section, name, str(entry.value), Text(entry.source))
         last = section
     return table
 

@@ -79,8 +79,10 @@ def table_settings(dataset: str, **columns: Any) -> Any:
 
 
 def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
-    """The recipe of that name, if it is for this dataset; a table of one's own may start from any."""
+    """The recipe of that name, if it is for this dataset; a user's table may start from any."""
     if name is None:
+        return "auto"
+    if name == "none":
         return None
     from outland.recipes import find_recipe
     from outland.studies.checks import check_recipe

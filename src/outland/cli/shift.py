@@ -10,7 +10,7 @@ import typer
 from outland.cli.options import Data, Smiles, Target, TaskKind
 from outland.errors import OutlandError, counted
 
-_SIDE = "DATASET/SHIFT:PART, as in motif/base:train, or the file of a table of molecules."
+_SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
 First = Annotated[str, typer.Argument(metavar="A", help=_SIDE)]
 Second = Annotated[str, typer.Argument(metavar="B", help="The other set, named likewise.")]
 
@@ -86,7 +86,7 @@ def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[st
         from outland.report.shift_map import draw_map
 
         draw_map(found, names, picture)
-    return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.unseen]}
+    return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.new_scaffolds]}
 
 
 def _names(first: str, second: str) -> tuple[str, str]:

@@ -35,7 +35,6 @@ def tune(
     all work on one search. The test part is never looked at.
     """
     from outland.datasets import DataFolder
-    from outland.recipes import recipe_for
     from outland.studies.search import Search
     from outland.training import RunSpec
 
@@ -44,8 +43,7 @@ def tune(
         *([] if epochs is None else [f"train.epochs={epochs}"]),
         *([] if limit is None else [f"data.limit={limit}"]),
     ]
-    recipe = recipe_for(dataset)
-    base = RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed, recipe=recipe)
+    base = RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed)
     search = Search(base, trials, out)
     try:
         search.work(workers, device=device, data=DataFolder(data))

@@ -39,7 +39,6 @@ class Motif(Dataset):
     domains: ClassVar[tuple[str, ...]] = ("base", "size")
     kinds: ClassVar[tuple[str, ...]] = ("covariate", "concept", "none")
     # OOD validation touches its ceiling within a few epochs, so early choices are noise: see docs/protocol.md.
-    recommended: ClassVar[Mapping[str, Any]] = {"train.burn_in": 0.7}
     fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = PUBLISHED
     schema: ClassVar[Schema] = Schema(Features(1), Task("multiclass", 3, "accuracy"), environments=3)
 

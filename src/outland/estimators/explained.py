@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Wanted, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
-from outland.estimators.explaining import Weights, has_masks, weigh
+from outland.estimators.explaining import Weights, weigh
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
@@ -56,11 +56,13 @@ def explain_table(
     target = target or _own_target(model, path)
     rows = list(islice(read_rows(path), most))
     found: list[Explained] = []
-    for chunk in read_molecules((row[smiles] for row in rows), Wanted(scaffold=False), f"Explaining {path.name}"):
+    for chunk in read_molecules(
+        (row[smiles] for row in rows), MoleculeOptions(scaffold=False), f"Explaining {path.name}"
+    ):
         answers = answers_of(model, chunk.molecules)
         split = _by_molecule(model, chunk.molecules)
-        known = were_seen([rows[place][smiles] for place in chunk.places], model.seen)
-        for place, answer, (atoms, bonds), seen in zip(chunk.places, answers, split, known, strict=True):
+        known = were_seen([rows[place][smiles] for place in chunk.indices], model.seen)
+        for place, answer, (atoms, bonds), seen in zip(chunk.indices, answers, split, known, strict=True):
             row = rows[place]
             truth = _truth(row.get(target, ""), model) if target else ""
             found.append(Explained(place + 1, row, row[smiles], answer, atoms, bonds, truth, seen=seen))
@@ -86,7 +88,7 @@ def _by_molecule(
     """Weights of atoms and bonds of each molecule; the two directions of a bond stand side by side."""
     if not molecules:
         return []
-    graphs = pack(molecules, torch.zeros(len(molecules), 1))
+    graphs = pack_molecules(molecules, torch.zeros(len(molecules), 1))
     weights: Weights = weigh(model, graphs)
     atoms = weights.node.split(graphs.node_counts.tolist())
     bonds = weights.edge.split(graphs.edge_counts.tolist())
@@ -104,7 +106,7 @@ def _truth(text: str, model: FittedModel) -> str:
 
 def way(model: FittedModel) -> str:
     """How the weights came about, for a reader."""
-    if has_masks(model.method):
+    if model.method.has_masks:
         return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
     return (
         f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "

@@ -17,7 +17,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Chunk, Wanted, pack, read_molecules
+from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.estimators.base import QUICK_SHIFT
 from outland.estimators.model import FittedModel
@@ -95,7 +95,7 @@ def predict_table(
     with _written(out) as stream:
         writer = csv.DictWriter(stream, [*columns(path), *new_columns(model)], extrasaction="ignore")
         writer.writeheader()
-        wanted = Wanted(scaffold=False)
+        wanted = MoleculeOptions(scaffold=False)
         for chunk in read_molecules(texts, wanted, f"Predicting {path.name}", workers=workers):
             reservoir.see(chunk.molecules)
             writer.writerows(_answered(model, chunk, again, report, smiles))
@@ -157,7 +157,7 @@ def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: Tab
     """The rows of a chunk with what the model says."""
     failures = dict(chunk.failures)
     said = iter(answers_of(model, chunk.molecules))
-    own = list(islice(rows, len(chunk.places) + len(failures)))
+    own = list(islice(rows, len(chunk.indices) + len(failures)))
     known = were_seen([row.get(smiles, "") for row in own], model.seen)
     for place, (row, seen) in enumerate(zip(own, known, strict=True), chunk_start(chunk)):
         reason = failures.get(place)
@@ -177,14 +177,14 @@ def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: Tab
 
 def chunk_start(chunk: Chunk) -> int:
     """The place of a chunk's first row."""
-    return min([*chunk.places[:1], *(place for place, _ in chunk.failures[:1])])
+    return min([*chunk.indices[:1], *(place for place, _ in chunk.failures[:1])])
 
 
 def answers_of(model: FittedModel, molecules: list[Molecule]) -> list[Row]:
     """What the model says of molecules, as the columns it adds."""
     if not molecules:
         return []
-    answers = model.answer(pack(molecules, torch.zeros(len(molecules), 1)))
+    answers = model.answer(pack_molecules(molecules, torch.zeros(len(molecules), 1)))
     flags, distances = model.familiar.flags(answers.distances), answers.distances.tolist()
     if not model.classes:
         said = [{"outland_prediction": f"{one:.6g}"} for one in model.numbers(answers)]
@@ -220,4 +220,4 @@ class Reservoir:
 
     def graphs(self) -> PackedGraphs:
         """The sample, packed."""
-        return pack(self.kept, torch.zeros(len(self.kept), 1))
+        return pack_molecules(self.kept, torch.zeros(len(self.kept), 1))

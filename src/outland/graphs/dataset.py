@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from outland.errors import unknown
 from outland.graphs.cache import Cache
@@ -19,7 +19,6 @@ class Dataset:
         summary: one line for `outland list datasets`.
         domains: what may shift (`base`, `size`, `scaffold`, ...), the usual one first.
         kinds: how it may shift: `covariate`, `concept`, `none`.
-        recommended: settings that runs on this set start from, as `group.name`.
         fingerprints: of the published graphs and labels of `domain/kind/part` (see `fingerprint`).
     """
 
@@ -27,7 +26,6 @@ class Dataset:
     summary: ClassVar[str]
     domains: ClassVar[tuple[str, ...]]
     kinds: ClassVar[tuple[str, ...]] = ("covariate",)
-    recommended: ClassVar[Mapping[str, Any]] = {}
     fingerprints: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def load(

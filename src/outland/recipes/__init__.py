@@ -1,30 +1,30 @@
 """Hyper-parameters by dataset, each with where it comes from: one readable TOML file a dataset."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outland.errors import OutlandError, unknown
-from outland.settings import shaped
 
 Changes = dict[str, dict[str, Any]]
-_GROUPS = ("backbone", "train", "method")
-_TOP = ("datasets", "about", "expected", "shape")
+GROUPS = ("backbone", "train", "method")
 
 
-@dataclass(frozen=True)
-class Ingredient:
-    """One hyper-parameter.
+class Entry(BaseModel):
+    """A value and where it comes from: `{ value = 0.001, source = "paper" }`."""
 
-    Args:
-        group, name: as in `--set GROUP.NAME=VALUE`.
-        value: what it is set to.
-        source: where the value comes from.
-    """
+    model_config = ConfigDict(extra="forbid", strict=True)
+    value: Any
+    source: str
+
+
+class RecipeSetting(NamedTuple):
+    """A hyper-parameter as in `--set GROUP.NAME=VALUE`, and its source."""
 
     group: str
     name: str
@@ -32,97 +32,108 @@ class Ingredient:
     source: str
 
 
-@dataclass(frozen=True)
-class Shape:
+class Section(BaseModel):
+    """Entries of one section, as `[common.train]` or `[size.method.aia]`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    backbone: dict[str, Entry] = {}
+    train: dict[str, Entry] = {}
+    method: dict[str, dict[str, Entry]] = {}
+
+    def entries(self) -> Iterator[tuple[str, dict[str, Entry]]]:
+        """Each group, or group and method, with its entries."""
+        yield from {"backbone": self.backbone, "train": self.train}.items()
+        yield from ((f"method.{method}", entries) for method, entries in self.method.items())
+
+
+class DatasetSize(BaseModel):
     """How large a dataset is, for estimates of time.
 
-    Args:
+    Attributes:
         train: training graphs.
         scored: graphs of the other parts, which are scored after every epoch.
         nodes, edges: of a graph, on average; an edge counts in both directions.
     """
 
+    model_config = ConfigDict(extra="forbid", strict=True)
     train: int
     scored: int
     nodes: float
     edges: float
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The hyper-parameters of a dataset.
+class Recipe(BaseModel):
+    """The hyper-parameters of a dataset: `common` ones, and sections for a dataset, domain, kind or `domain-kind`.
 
-    Args:
-        name: for people.
-        plain: the file as it was read.
+    Attributes:
+        datasets: what it is for.
+        about: one line.
+        extends: another recipe, whose `common` sections come before this one's.
+        expected: the paper's mean and standard deviation of test scores in per cent, by section and method.
+        shape: how large datasets are, by section.
+        name: of the file, for people.
     """
 
-    name: str
-    plain: Mapping[str, Any]
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, Section] = Field(init=False)
+    datasets: list[str]
+    about: str
+    extends: str | None = None
+    expected: dict[str, dict[str, list[float]]] = {}
+    shape: dict[str, DatasetSize] = {}
+    name: str = ""
 
     @property
-    def datasets(self) -> tuple[str, ...]:
-        """What it is for."""
-        return tuple(self.plain["datasets"])
+    def sections(self) -> dict[str, Section]:
+        """All sections by name."""
+        return self.__pydantic_extra__ or {}
 
-    @property
-    def about(self) -> str:
-        """One line."""
-        return str(self.plain["about"])
-
-    def ingredients(self, dataset: str, domain: str, kind: str, method: str) -> list[Ingredient]:
-        """What is set for a method under a shift; where sections disagree, the more special one counts.
+    def settings_for(self, dataset: str, domain: str, kind: str, method: str) -> list[RecipeSetting]:
+        """What is set for a method on a domain; where sections disagree, the more special one counts.
 
         A preset, as `aia:paper`, has a section of its own or takes the method's.
         """
-        found: dict[tuple[str, str], Ingredient] = {}
-        for section in ("common", dataset, domain, kind, f"{domain}-{kind}"):
-            groups = self.plain.get(section, {})
-            own = groups.get("method", {})
-            named = own.get(method, {} if self._has(method) else own.get(method.partition(":")[0], {}))
-            for group, rows in (
-                ("backbone", groups.get("backbone", {})),
-                ("train", groups.get("train", {})),
-                ("method", named),
-            ):
-                for name, row in rows.items():
-                    found[group, name] = Ingredient(group, name, row["value"], row["source"])
-        return list(found.values())
-
-    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every line: its place in the file, its value and source."""
-        yield from _entries(self.plain, [])
-
-    def _has(self, method: str) -> bool:
-        """Whether any section speaks of this method or preset itself."""
-        return any(method in part.get("method", {}) for name, part in self.plain.items() if name not in _TOP)
+        settings: dict[tuple[str, str], RecipeSetting] = {}
+        has_preset = any(method in section.method for section in self.sections.values())
+        name = method if has_preset else method.partition(":")[0]
+        for title in ("common", dataset, domain, kind, f"{domain}-{kind}"):
+            section = self.sections.get(title, Section())
+            groups = {"backbone": section.backbone, "train": section.train, "method": section.method.get(name, {})}
+            for group, entries in groups.items():
+                for key, entry in entries.items():
+                    settings[group, key] = RecipeSetting(group, key, entry.value, entry.source)
+        return list(settings.values())
 
     def changes(self, dataset: str, domain: str, kind: str, method: str) -> Changes:
         """The same, as changes of a `RunSpec`."""
-        changes: Changes = {group: {} for group in _GROUPS}
-        for one in self.ingredients(dataset, domain, kind, method):
-            changes[one.group][one.name] = one.value
+        changes: Changes = {group: {} for group in GROUPS}
+        for setting in self.settings_for(dataset, domain, kind, method):
+            changes[setting.group][setting.name] = setting.value
         return changes
 
-    def expected(self, dataset: str, domain: str, kind: str) -> dict[str, tuple[float, float]]:
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """Every entry with its path in the file, as `common.train.epochs`."""
+        for title, section in self.sections.items():
+            for group, entries in section.entries():
+                yield from ((f"{title}.{group}.{name}", entry) for name, entry in entries.items())
+
+    def expected_scores(self, dataset: str, domain: str, kind: str) -> dict[str, tuple[float, float]]:
         """The paper's test scores: mean and standard deviation in per cent, by method."""
-        known = self.plain.get("expected", {})
-        rows = known.get(f"{domain}-{kind}", known.get(dataset, {}))
+        rows = self.expected.get(f"{domain}-{kind}", self.expected.get(dataset, {}))
         return {method: (pair[0], pair[-1]) for method, pair in rows.items() if pair}
 
-    def shape(self, dataset: str, domain: str, kind: str) -> Shape | None:
-        """How large the dataset is under a shift, where that is known."""
-        known = self.plain.get("shape", {})
-        row = known.get(f"{domain}-{kind}", known.get(dataset))
-        return None if row is None else Shape(**row)
+    def dataset_size(self, dataset: str, domain: str, kind: str) -> DatasetSize | None:
+        """How large the dataset is on a domain, where that is known."""
+        return self.shape.get(f"{domain}-{kind}", self.shape.get(dataset))
 
-
-_FORM: dict[str, Any] = {
-    "datasets": list[str],
-    "about": str,
-    "expected": dict[str, dict[str, list[float]]],
-    "shape": dict[str, Shape],
-}
+    def extended(self) -> "Recipe":
+        """The recipe with the `common` sections of the one it extends."""
+        if self.extends is None:
+            return self
+        base, own = (recipe.sections.get("common", Section()) for recipe in (find_recipe(self.extends), self))
+        methods = {name: base.method.get(name, {}) | own.method.get(name, {}) for name in {**base.method, **own.method}}
+        common = Section(backbone=base.backbone | own.backbone, train=base.train | own.train, method=methods)
+        return self.model_copy(update={"common": common, "extends": None})
 
 
 def recipe_names() -> list[str]:
@@ -132,12 +143,9 @@ def recipe_names() -> list[str]:
 
 @lru_cache
 def recipe_for(dataset: str) -> Recipe | None:
-    """The recipe of a dataset, if there is one."""
-    for name in recipe_names():
-        recipe = _read(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-        if dataset in recipe.datasets:
-            return recipe
-    return None
+    """The recipe of a dataset, if there is one; a user's own table is the dataset `table`."""
+    recipes = (_packaged(name) for name in recipe_names())
+    return next((recipe for recipe in recipes if dataset in recipe.datasets), None)
 
 
 def find_recipe(name: str) -> Recipe:
@@ -148,33 +156,49 @@ def find_recipe(name: str) -> Recipe:
         except (OSError, UnicodeDecodeError) as problem:
             raise OutlandError(f"the recipe {name} cannot be read: {problem}") from None
     if name in recipe_names():
-        return _read(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    found = recipe_for(name)
-    if found is None:
+        return _packaged(name)
+    recipe = recipe_for(name)
+    if recipe is None:
         raise unknown("recipe", name, recipe_names())
-    return found
+    return recipe
 
 
 def _folder() -> Any:
     return files("outland.recipes")
 
 
+@lru_cache
+def _packaged(name: str) -> Recipe:
+    return _read(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def _read(name: str, text: str) -> Recipe:
-    """A recipe, every line of it checked for its form; all mistakes are told at once."""
+    """Parse a recipe; all its mistakes are in one error."""
     try:
-        plain = tomllib.loads(text)
+        recipe = Recipe(**{**tomllib.loads(text), "name": name})
+    except ValidationError as problem:
+        raise recipe_error(name, list(dict.fromkeys(map(_mistake, problem.errors())))) from None
     except (ValueError, RecursionError) as problem:
         raise OutlandError(f"the recipe {name} is not TOML: {problem}") from None
-    mistakes = [f"it must say its {word}, as in {word} = ..." for word in ("datasets", "about") if word not in plain]
-    for word, kind in _FORM.items():
-        if word in plain and not shaped(plain[word], kind):
-            mistakes.append(f"{word} has not the form that it has in the recipes of the package")
-    for place, row in _entries(plain, mistakes):
-        if not shaped(row, dict[str, Any]) or set(row) != {"value", "source"} or not isinstance(row["source"], str):
-            mistakes.append(f'{place} must be written {{ value = ..., source = "..." }}')
-    if mistakes:
-        raise recipe_error(name, mistakes)
-    return Recipe(name, plain)
+    return recipe.extended()
+
+
+def _mistake(error: Any) -> str:
+    """A pydantic error as a sentence about the file."""
+    section, *path = (str(word) for word in error["loc"])
+    if error["type"] == "missing" and not path:
+        return f"it must say its {section}, as in {section} = ..."
+    if section in Recipe.model_fields:
+        return f"{section} has not the form that it has in the recipes of the package"
+    if not path:
+        return f"'{section}' is not a section; write [common.train] and the like"
+    if path[0] not in GROUPS:
+        return str(unknown(f"group of settings in [{section}]", path[0], GROUPS))
+    depth = 3 if path[0] == "method" else 2
+    if len(path) < depth:
+        title = ".".join([section, *path])
+        return f"'{title}' is not a section; write [{title}]"
+    return f'{".".join([section, *path[:depth]])} must be written {{ value = ..., source = "..." }}'
 
 
 def recipe_error(name: str, mistakes: Sequence[str]) -> OutlandError:
@@ -182,24 +206,3 @@ def recipe_error(name: str, mistakes: Sequence[str]) -> OutlandError:
     if len(mistakes) == 1:
         return OutlandError(f"the recipe {name}: {mistakes[0]}")
     return OutlandError("\n- ".join([f"the recipe {name} has {len(mistakes)} mistakes:", *mistakes]))
-
-
-def _entries(plain: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str, Any]]:
-    """Every line and its place; what is not where lines can be is added to `mistakes`."""
-    for section, groups in plain.items():
-        if section in _TOP:
-            continue
-        if not isinstance(groups, dict):
-            mistakes.append(f"'{section}' is not a section; write [common.train] and the like")
-            continue
-        for group, rows in groups.items():
-            if group not in _GROUPS:
-                mistakes.append(str(unknown(f"group of settings in [{section}]", group, _GROUPS)))
-                continue
-            named = rows.items() if group == "method" and isinstance(rows, dict) else [("", rows)]
-            for method, own in named:
-                place = ".".join(filter(None, (section, group, method)))
-                if isinstance(own, dict):
-                    yield from ((f"{place}.{key}", row) for key, row in own.items())
-                else:
-                    mistakes.append(f"'{place}' is not a section; write [{place}]")

@@ -12,6 +12,7 @@ from outland.graphs import Cache
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
+from outland.spec import GROUPS
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
 from outland.studies.ledger import Ledger
@@ -19,7 +20,6 @@ from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, 
 from outland.studies.results import Results
 from outland.training import load_model
 from outland.training.runs import load_splits
-from outland.training.spec import GROUPS
 
 
 def write_report(

@@ -141,7 +141,7 @@ def _recipes(results: Results) -> list[dict[str, Any]]:
             continue
         lines: dict[tuple[str, str, str], tuple[Any, str]] = {}
         for row in methods.values():
-            for one in recipe.ingredients(column.dataset, column.domain, column.kind, row.method):
+            for one in recipe.settings_for(column.dataset, column.domain, column.kind, row.method):
                 of = row.method if one.group == "method" else "all"
                 lines[of, one.group, one.name] = (one.value, one.source)
         rows = [(of, f"{group}.{name}", *rest) for (of, group, name), rest in lines.items()]

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-_AT_ONCE = 2**22  # pairs of points looked at together: 32 MB
+BLOCK_PAIRS = 2**22  # pairs of points in one block: 32 MB
 
 
 class Density:
@@ -14,12 +14,12 @@ class Density:
     .. math:: \hat p(z) = \sum_i w_i\,\mathcal{N}(z;\, z_i,\, h^2 \Sigma + jI), \quad
               h = n_{\mathrm{eff}}^{-1/(d+4)}, \quad n_{\mathrm{eff}} = 1 / \textstyle\sum_i w_i^2
 
-    The jitter j keeps the covariance of points in a line, or all in one place, invertible. Without it this is
+    The jitter j keeps the covariance of collinear or identical points invertible. Without it this is
     `scipy.stats.gaussian_kde`.
 
     Args:
         points: z_i `[n, d]`.
-        weight: w_i, which are made to add up to 1; by default all the same `[n]`.
+        weight: w_i up to a factor, equal by default `[n]`.
         jitter: j.
     """
 
@@ -36,16 +36,16 @@ class Density:
         self._whitened = self._whiten(points)
         self._scale: Tensor = -0.5 * width * math.log(2 * math.pi) - self.root.diagonal().log().sum()
 
-    def _whiten(self, at: Tensor) -> Tensor:
-        flat: Tensor = torch.linalg.solve_triangular(self.root, at.T, upper=False)
-        return flat.mT.contiguous()
+    def _whiten(self, points: Tensor) -> Tensor:
+        whitened: Tensor = torch.linalg.solve_triangular(self.root, points.T, upper=False)
+        return whitened.mT.contiguous()
 
-    def log(self, at: Tensor) -> Tensor:
-        """Logarithm of the density at each of the points `[M, d]`, a block of them at a time."""
+    def log(self, points: Tensor) -> Tensor:
+        """Logarithm of the density at each of the points `[M, d]`, computed block by block `[M]`."""
         logs, weights = [], self.weight.log()
-        for block in self._whiten(at).split(max(1, _AT_ONCE // len(self.points))):
-            apart = torch.cdist(block, self._whitened).square_().mul_(-0.5).add_(weights)
-            logs.append(apart.logsumexp(1))
+        for block in self._whiten(points).split(max(1, BLOCK_PAIRS // len(self.points))):
+            log_terms = torch.cdist(block, self._whitened).square_().mul_(-0.5).add_(weights)
+            logs.append(log_terms.logsumexp(1))
         return torch.cat(logs) + self._scale
 
     def sample(self, count: int, random: torch.Generator) -> Tensor:

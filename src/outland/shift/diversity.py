@@ -1,8 +1,8 @@
 r"""How diverse the augmented versions of a graph are: the conditional entropy :math:`H(\tilde G \mid G)`.
 
-A graph's versions are the masks `[T, J]` that T moments of training would lay on J of its edges (or nodes, or both),
-with entries in [0, 1]. The paper gives no estimator. Three are here, all normalised to [0, 1]. Leave out the columns of
-one part of the graph to get the other's.
+A graph's versions are its masks `[T, J]` at T moments of training, over J of its edges (or nodes, or both), with
+entries in [0, 1]. The paper gives no estimator. Three are here, all normalised to [0, 1]. With the columns of one part
+of the graph alone they are that part's.
 """
 
 import math
@@ -12,11 +12,11 @@ from torch import Tensor
 
 
 def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
-    r"""Mean entropy of the entries, each by itself: bounded, and fair to parts of different size.
+    r"""Mean of the entries' marginal entropies: bounded, and comparable between parts of different size.
 
     Args:
         masks: `[T, J]`.
-        bins: Q, into which [0, 1] is cut: 2 for masks of zeros and ones, 10 for soft ones.
+        bins: Q equal bins of [0, 1]: 2 for masks of zeros and ones, 10 for soft ones.
         corrected: add :math:`(Q-1)/2T` (Miller and Madow's, with all bins counted as filled), which T moments miss on
             average where masks vary freely; the result may pass 1, and of a mask that never changes it is not 0.
     """
@@ -25,10 +25,10 @@ def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) ->
 
 def factorised_entropies(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
     """Entropy of each entry `[J]`, as `factorised_entropy` averages them."""
-    place = _binned(masks, bins)
+    binned = _binned(masks, bins)
     entropy = masks.new_zeros(masks.shape[1], dtype=torch.double)
-    for one in range(bins):
-        share = (place == one).double().mean(0)
+    for number in range(bins):
+        share = (binned == number).double().mean(0)
         entropy -= torch.xlogy(share, share)
     if corrected:
         entropy = entropy + (bins - 1) / (2 * len(masks))
@@ -36,18 +36,18 @@ def factorised_entropies(masks: Tensor, bins: int = 2, corrected: bool = False) 
 
 
 def bernoulli_entropy(masks: Tensor) -> Tensor:
-    """Mean entropy of coins whose chances are the entries' means over time: 1 bit at one half, whatever the time."""
+    """Mean entropy of Bernoulli variables with the entries' means over time, in bits: 1 at one half, for any T."""
     return bernoulli_entropies(masks).mean()
 
 
 def bernoulli_entropies(masks: Tensor) -> Tensor:
     """Entropy of each entry `[J]`, as `bernoulli_entropy` averages them."""
-    chance = masks.double().mean(0)
-    return -(torch.xlogy(chance, chance) + torch.xlogy(1 - chance, 1 - chance)) / math.log(2)
+    p = masks.double().mean(0)
+    return -(torch.xlogy(p, p) + torch.xlogy(1 - p, 1 - p)) / math.log(2)
 
 
 def joint_entropy(masks: Tensor, bins: int = 2) -> Tensor:
-    """Entropy of whole versions over the most that T of them can have.
+    """Entropy of whole versions over log T, the most that T of them can have.
 
     It is 1 as soon as all versions differ, so it says little of large parts and compares parts unfairly.
     """

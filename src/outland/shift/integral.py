@@ -1,4 +1,4 @@
-r"""The two integrals that say how far apart two sets of feature vectors are, and which way.
+r"""Covariate shift (GCS) and correlation shift of two sets of feature vectors, as integrals over their densities.
 
 With densities p and q of the two sets and a threshold ε,
 
@@ -39,49 +39,49 @@ class Vectors:
     weight: Tensor | None = None
     classes: Tensor | None = None
 
-    def of_class(self, number: int) -> "Vectors":
+    def of_class(self, label: int) -> "Vectors":
         """The rows of one class."""
         assert self.classes is not None
-        own = self.classes == number
-        return Vectors(self.points[own], None if self.weight is None else self.weight[own])
+        rows = self.classes == label
+        return Vectors(self.points[rows], None if self.weight is None else self.weight[rows])
 
-    def share(self, number: int) -> float:
-        """How much of the set is of one class."""
+    def share(self, label: int) -> float:
+        """Share of one class in the set, by weight."""
         assert self.classes is not None
-        own = (self.classes == number).double()
-        return float(own.mean() if self.weight is None else (own * self.weight).sum() / self.weight.sum())
+        rows = (self.classes == label).double()
+        return float(rows.mean() if self.weight is None else (rows * self.weight).sum() / self.weight.sum())
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The densities of two sets at points drawn for the integrals: with these every ε can be asked afterwards.
+    """The densities of two sets at points drawn for the integrals, from which both follow for every ε.
 
     Args:
-        log_p, log_q: of the two sets `[M]`.
-        log_drawn: of what the points were drawn from `[M]`.
+        log_p, log_q: log densities of the two sets `[M]`.
+        log_proposal: log density that the points were drawn from `[M]`.
         disagreement: Σ_y |p(y|z) − q(y|z)|, where labels are known `[M]`.
     """
 
     log_p: Tensor
     log_q: Tensor
-    log_drawn: Tensor
+    log_proposal: Tensor
     disagreement: Tensor | None = None
 
-    def _apart(self, epsilon: float) -> Tensor:
+    def _either_absent(self, epsilon: float) -> Tensor:
         """Where one set or the other has a density below ε."""
         return torch.minimum(self.log_p, self.log_q) < torch.tensor(epsilon, dtype=torch.double).log()
 
     def covariate(self, epsilon: float) -> float:
         """GCS; at ε = ∞ the total variation of the two estimates, at ε = 0 nothing."""
-        gap = ((self.log_p - self.log_drawn).exp() - (self.log_q - self.log_drawn).exp()).abs()
-        return float(torch.where(self._apart(epsilon), gap, 0).mean() / 2)
+        gap = ((self.log_p - self.log_proposal).exp() - (self.log_q - self.log_proposal).exp()).abs()
+        return float(torch.where(self._either_absent(epsilon), gap, 0).mean() / 2)
 
     def correlation(self, epsilon: float) -> float | None:
         """The correlation shift; None without labels."""
         if self.disagreement is None:
             return None
-        both = ((self.log_p + self.log_q) / 2 - self.log_drawn).exp()
-        return float(torch.where(self._apart(epsilon), 0, both * self.disagreement).mean() / 2)
+        both = ((self.log_p + self.log_q) / 2 - self.log_proposal).exp()
+        return float(torch.where(self._either_absent(epsilon), 0, both * self.disagreement).mean() / 2)
 
 
 def compare(
@@ -92,11 +92,11 @@ def compare(
     proposal: Proposal = "mixture",
     jitter: float = 1e-6,
 ) -> Comparison:
-    """Scale both sets as one, estimate their densities, and take these at points drawn for the integrals.
+    """Standardise both sets as one, and evaluate their densities at points drawn for the integrals.
 
     Args:
         first, second: the two sets.
-        samples: M, how many points.
+        samples: M, the number of points.
         seed: of the points.
         proposal: where points are drawn from: the `mixture` of both densities in equal parts, which bounds every term
             of the first integral by 2 and so the result by 1; or a third estimate, on the `union` of both sets
@@ -111,26 +111,26 @@ def compare(
     union = torch.cat([first.points, second.points]).double()
     weight = None
     if first.weight is not None and second.weight is not None:
-        weight = torch.cat([one / one.sum() for one in (first.weight, second.weight)]).double()
-    scaled = _scaled(union, weight)
-    one, other = scaled.split([len(first.points), len(second.points)])
-    p, q = (Density(z, side.weight, jitter) for z, side in ((one, first), (other, second)))
+        weight = torch.cat([side / side.sum() for side in (first.weight, second.weight)]).double()
+    scaled = _standardise(union, weight)
+    sizes = [len(first.points), len(second.points)]
+    first, second = (replace(side, points=z) for side, z in zip((first, second), scaled.split(sizes), strict=True))
+    p, q = (Density(side.points, side.weight, jitter) for side in (first, second))
     random = torch.Generator().manual_seed(seed)
     if proposal == "mixture":
         points = torch.cat([p.sample(samples // 2, random), q.sample(samples - samples // 2, random)])
     else:
-        drawn = Density(scaled, weight, jitter)
-        points = drawn.sample(samples, random)
+        pooled = Density(scaled, weight, jitter)
+        points = pooled.sample(samples, random)
     log_p, log_q = p.log(points), q.log(points)
-    log_drawn = torch.logaddexp(log_p, log_q) - math.log(2) if proposal == "mixture" else drawn.log(points)
-    disagreement = _disagreement(replace(first, points=one), replace(second, points=other), points, jitter)
-    return Comparison(log_p, log_q, log_drawn, disagreement)
+    log_proposal = torch.logaddexp(log_p, log_q) - math.log(2) if proposal == "mixture" else pooled.log(points)
+    return Comparison(log_p, log_q, log_proposal, _disagreement(first, second, points, jitter))
 
 
 def covariate_shift(
     first: Tensor, second: Tensor, epsilon: float = 1e-12, samples: int = 10_000, seed: int = 0
 ) -> float:
-    """GCS of two sets of feature vectors `[n, d]`, of at most about 8 features: beyond, everything looks apart.
+    """GCS of two sets of feature vectors `[n, d]`, with d up to about 8: beyond, estimated densities hardly overlap.
 
     >>> import torch
     >>> draw = torch.Generator().manual_seed(0)
@@ -141,10 +141,10 @@ def covariate_shift(
     return compare(Vectors(first), Vectors(second), samples, seed).covariate(epsilon)
 
 
-def _scaled(union: Tensor, weight: Tensor | None) -> Tensor:
-    """Every feature with mean 0 and variance 1 over both sets; one that is the same for all is left out.
+def _standardise(union: Tensor, weight: Tensor | None) -> Tensor:
+    """Every feature with mean 0 and variance 1 over both sets, without constant ones `[n, ≤ d]`.
 
-    Where all are, one column of zeros remains: both sets are one and the same place.
+    Where all features are constant, one column of zeros is returned.
     """
     share = union.new_full((len(union),), 1 / len(union)) if weight is None else weight / weight.sum()
     mean = share @ union
@@ -157,18 +157,18 @@ def _disagreement(first: Vectors, second: Vectors, points: Tensor, jitter: float
     """Σ_y |p(y|z) − q(y|z)| at each point, from the densities of each class; None without labels."""
     if first.classes is None or second.classes is None:
         return None
-    names = torch.cat([first.classes, second.classes]).unique().tolist()
-    posteriors = [_posterior(side, points, names, jitter) for side in (first, second)]
+    labels = torch.cat([first.classes, second.classes]).unique().tolist()
+    posteriors = [_posterior(side, points, labels, jitter) for side in (first, second)]
     return (posteriors[0] - posteriors[1]).abs().sum(0)
 
 
-def _posterior(side: Vectors, points: Tensor, names: list[int], jitter: float) -> Tensor:
+def _posterior(side: Vectors, points: Tensor, labels: list[int], jitter: float) -> Tensor:
     """p(y|z) of one set by Bayes' rule `[classes, M]`."""
     rows = []
-    for name in names:
-        own, share = side.of_class(name), side.share(name)
+    for label in labels:
+        members, share = side.of_class(label), side.share(label)
         if not share:
             rows.append(points.new_full((len(points),), -torch.inf))
         else:
-            rows.append(Density(own.points, own.weight, jitter).log(points) + math.log(share))
+            rows.append(Density(members.points, members.weight, jitter).log(points) + math.log(share))
     return torch.stack(rows).softmax(0)

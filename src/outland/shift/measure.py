@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from statistics import fmean, pstdev
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -13,98 +13,15 @@ from torch import Tensor
 from outland.devices import one_thread
 from outland.graphs import Schema
 from outland.progress import track
-from outland.shift.domains import domain_features
+from outland.shift.domain_classifier import domain_features
 from outland.shift.integral import Comparison, compare
 from outland.shift.pair import Pair, make_pair
+from outland.shift.result import FEW_GRAPHS, Estimate, ShiftResult
 from outland.shift.settings import ShiftSettings
-from outland.shift.trials import Trial, aligned, draw_trial
-from outland.shift.words import SAME, verdict
+from outland.shift.trials import align_features, draw_trial
 
-_LIMIT, _TOP = 0.01, 1e-6  # what the null may be when ε is calibrated, and the largest ε
-_FEW = 100  # graphs a side, below which densities are so wide that little can be said
+_MAX_NULL, _MAX_EPSILON = 0.01, 1e-6  # of a calibrated ε
 _EPSILONS = (1e-15, 1e-12, 1e-9, 1e-6, math.inf)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Mean and population standard deviation over trials, and each trial's value."""
-
-    mean: float
-    spread: float
-    values: tuple[float, ...]
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Estimate":
-        """Sum up trials."""
-        return cls(fmean(values), pstdev(values), tuple(values))
-
-
-@dataclass(frozen=True)
-class ShiftResult:
-    """What was measured.
-
-    Args:
-        covariate: GCS: how much of the two sets lies where the other has next to nothing, 0 to 1.
-        null: the same of the pooled graphs, parted at random.
-        epsilon: density below which a set counts as absent; `calibrated` tells whether it was found on the null.
-        correlation, correlation_null: how far labels disagree where both sets are; None without labels.
-        accuracy, accuracy_null: share of unseen graphs whose set the domain classifier tells, mean of the two sides;
-            one half is chance.
-        by_epsilon: GCS and its null at other thresholds.
-        graphs: how many there were, and how many a side were compared in each trial.
-        notes: what a person should know.
-        identical: whether both sets are the same graphs.
-        settings, seed, seconds: how it was measured, and how long that took.
-    """
-
-    covariate: Estimate
-    null: Estimate
-    epsilon: float
-    calibrated: bool
-    correlation: Estimate | None
-    correlation_null: Estimate | None
-    accuracy: Estimate
-    accuracy_null: Estimate
-    by_epsilon: tuple[dict[str, float], ...]
-    graphs: dict[str, list[int]]
-    notes: tuple[str, ...]
-    identical: bool
-    settings: ShiftSettings
-    seed: int
-    seconds: float
-
-    def sentence(self) -> str:
-        """Which shift there is, in plain words."""
-        if self.identical:
-            return SAME
-        covariate = (self.covariate.mean, self.null.mean, max(self.null.spread, self.covariate.spread))
-        noise = 0.5 / math.sqrt(sum(self.graphs["compared"]))  # of a share of so many coins
-        accuracy = (self.accuracy.mean, self.accuracy_null.mean, max(self.accuracy_null.spread, noise))
-        correlation = None
-        if self.correlation is not None and self.correlation_null is not None and len(self.correlation.values) > 2:
-            spread = max(self.correlation_null.spread, self.correlation.spread)  # of one or two trials it says nothing
-            correlation = (self.correlation.mean, self.correlation_null.mean, spread)
-        return verdict(covariate, accuracy, correlation, self._few())
-
-    def _few(self) -> str:
-        """Why little can be said of what was measured; empty where enough was."""
-        graphs = min(self.graphs["compared"])
-        parts = [f"{graphs} graphs a side"] if graphs < _FEW else []
-        parts += ["one trial"] if self.settings.trials == 1 else []
-        return f"with {' and '.join(parts)}" if parts else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a file; infinity is written as text."""
-        plain = {**asdict(self), "sentence": self.sentence()}
-        return {name: _plain(value) for name, value in plain.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return "inf" if value == math.inf else value
 
 
 def measure_shift(
@@ -125,9 +42,9 @@ def measure_shift(
     the held-out graphs are compared. The same is done with the sides drawn at random: what that gives is the null.
 
     Args:
-        first, second: `PackedGraphs`, `WeightedGraphs` (what `augmented` makes), or lists of PyG `Data`, with or
+        first, second: `PackedGraphs`, `WeightedGraphs` (what `augmented` returns), or lists of PyG `Data`, with or
             without labels.
-        schema: what the numbers mean; found out from the graphs if it is not given.
+        schema: what the numbers mean; inferred from the graphs if it is not given.
         labels: use labels where both sets have them.
         settings: how; the same for all pairs that are to be compared.
         seed: of everything random.
@@ -136,14 +53,12 @@ def measure_shift(
     """
     started, settings = time.perf_counter(), settings or ShiftSettings()
     pair = make_pair(first, second, schema, labels)
-    total = 2 * settings.trials * settings.folds
-    work = _work(pair, settings, seed, device)
+    steps = _run_trials(pair, settings, seed, device)
     with one_thread():
-        found = [done for done in (track(work, "Measuring", total) if progress else work) if done is not None]
-    real, null = ([one for one in found if one.control is control] for control in (False, True))
-    epsilon = settings.epsilon
-    if epsilon is None:
-        epsilon = calibrated([one.comparison for one in null])
+        steps = track(steps, "Measuring", 2 * settings.trials * settings.folds) if progress else steps
+        trials = [trial for trial in steps if trial is not None]
+    real, null = ([trial for trial in trials if trial.is_null is is_null] for is_null in (False, True))
+    epsilon = calibrate_epsilon([trial.comparison for trial in null]) if settings.epsilon is None else settings.epsilon
     return ShiftResult(
         covariate=_covariate(real, epsilon),
         null=_covariate(null, epsilon),
@@ -151,19 +66,14 @@ def measure_shift(
         calibrated=settings.epsilon is None,
         correlation=_correlation(real, epsilon),
         correlation_null=_correlation(null, epsilon),
-        accuracy=Estimate.of([one.accuracy for one in real]),
-        accuracy_null=Estimate.of([one.accuracy for one in null]),
+        accuracy=Estimate.of([trial.accuracy for trial in real]),
+        accuracy_null=Estimate.of([trial.accuracy for trial in null]),
         by_epsilon=tuple(
-            {"epsilon": one, "covariate": _covariate(real, one).mean, "null": _covariate(null, one).mean}
-            for one in _EPSILONS
+            {"epsilon": other, "covariate": _covariate(real, other).mean, "null": _covariate(null, other).mean}
+            for other in _EPSILONS
         ),
         graphs={"given": torch.bincount(pair.side).tolist(), "compared": real[0].sizes},
-        notes=(
-            *pair.notes,
-            *_more_notes(pair, settings),
-            *_calibration_note(settings, _covariate(null, epsilon).mean),
-            *_caution(settings, min(real[0].sizes)),
-        ),
+        notes=(*pair.notes, *_notes(pair, settings, min(real[0].sizes), _covariate(null, epsilon).mean)),
         identical=pair.identical(),
         settings=settings,
         seed=seed,
@@ -172,103 +82,82 @@ def measure_shift(
 
 
 @dataclass(frozen=True)
-class _Done:
-    """One half of a trial."""
+class _TrialResult:
+    """What one trial gives for the sides as they are, or for random ones."""
 
-    control: bool
+    is_null: bool
     comparison: Comparison
     accuracy: float
     sizes: list[int]
 
 
-def _work(pair: Pair, settings: ShiftSettings, seed: int, device: torch.device | str) -> Iterator[_Done | None]:
-    """What each trial finds, for the two sets and for the control; and None after each classifier but its last."""
+def _run_trials(
+    pair: Pair, settings: ShiftSettings, seed: int, device: torch.device | str
+) -> Iterator[_TrialResult | None]:
+    """The two results of each trial, real and null; None after each domain classifier but the last of a result."""
+    classes = pair.class_count if settings.label_input else 0
     for number in range(settings.trials):
-        own = seed * 1000 + number
-        trial = draw_trial(pair, settings, own)
-        for control in (False, True):
-            side = trial.control if control else trial.side
+        trial_seed = seed * 1000 + number
+        trial = draw_trial(pair, settings, trial_seed)
+        for is_null in (False, True):
+            side = trial.random_side if is_null else trial.side
+            graphs, weight = trial.with_sides(side).to(device), trial.weight(side)
             features: list[Tensor] = []
-            right = torch.zeros(len(side), dtype=torch.bool)
+            correct = torch.zeros(len(side), dtype=torch.bool)
             for fold in range(settings.folds):
                 if fold:
                     yield None
-                z, told = _features(trial, side, fold, pair, settings, own, device)
+                held_out = trial.fold == fold
+                z, hits = domain_features(graphs, pair.schema, classes, held_out, settings, trial_seed, weight)
                 features.append(z)
-                right = torch.where(trial.fold == fold, told, right)
-            vectors = trial.vectors(aligned(features, trial.fold), side)
-            comparison = compare(*vectors, settings.samples, own, settings.proposal)
-            accuracy = fmean(right[side == place].double().mean().item() for place in (0, 1))
-            yield _Done(control, comparison, accuracy, torch.bincount(side).tolist())
+                correct = torch.where(held_out, hits, correct)
+            vectors = trial.vectors(align_features(features, trial.fold), side)
+            comparison = compare(*vectors, settings.samples, trial_seed, settings.proposal)
+            accuracy = fmean(correct[side == label].double().mean().item() for label in (0, 1))
+            yield _TrialResult(is_null, comparison, accuracy, torch.bincount(side).tolist())
 
 
-def _features(
-    trial: Trial,
-    side: Tensor,
-    fold: int,
-    pair: Pair,
-    settings: ShiftSettings,
-    seed: int,
-    device: torch.device | str,
-) -> tuple[Tensor, Tensor]:
-    """Features of all graphs by the classifier that has not seen one fold, and whose side it tells rightly."""
-    classes = pair.class_count if settings.label_input else 0
-    held_out = trial.fold == fold
-    return domain_features(
-        trial.sided(side).to(device), pair.schema, classes, held_out, settings, seed, trial.weight(side)
-    )
-
-
-def calibrated(null: list[Comparison]) -> float:
+def calibrate_epsilon(null: list[Comparison]) -> float:
     """The largest ε, up to 1e-6, at which the null is on average at most 0.01; by bisection of its logarithm."""
 
     def mean(epsilon: float) -> float:
-        return fmean(one.covariate(epsilon) for one in null)
+        return fmean(comparison.covariate(epsilon) for comparison in null)
 
-    if mean(_TOP) <= _LIMIT:
-        return _TOP
-    low, high = -40.0, math.log10(_TOP)
+    if mean(_MAX_EPSILON) <= _MAX_NULL:
+        return _MAX_EPSILON
+    low, high = -40.0, math.log10(_MAX_EPSILON)
     for _ in range(25):
         middle = (low + high) / 2
-        low, high = (middle, high) if mean(10**middle) <= _LIMIT else (low, middle)
+        low, high = (middle, high) if mean(10**middle) <= _MAX_NULL else (low, middle)
     return 10**low
 
 
-def _covariate(found: list[_Done], epsilon: float) -> Estimate:
-    return Estimate.of([one.comparison.covariate(epsilon) for one in found])
+def _covariate(trials: list[_TrialResult], epsilon: float) -> Estimate:
+    return Estimate.of([trial.comparison.covariate(epsilon) for trial in trials])
 
 
-def _correlation(found: list[_Done], epsilon: float) -> Estimate | None:
-    values = [one.comparison.correlation(epsilon) for one in found]
+def _correlation(trials: list[_TrialResult], epsilon: float) -> Estimate | None:
+    values = [trial.comparison.correlation(epsilon) for trial in trials]
     return None if None in values else Estimate.of([value for value in values if value is not None])
 
 
-def _calibration_note(settings: ShiftSettings, null: float) -> list[str]:
-    if settings.epsilon is not None or null <= _LIMIT:
-        return []
-    return [f"no ε brings the null down to {_LIMIT:g}: the sets are small, and GCS is to be read against {null:.3f}"]
-
-
-def _caution(settings: ShiftSettings, graphs: int) -> list[str]:
-    """What makes every number weak."""
-    notes = []
-    if graphs < _FEW:
-        notes.append(f"with fewer than {_FEW} graphs a side ({graphs} here) all numbers are rough")
-    if settings.trials == 1:
-        notes.append("one trial shows no spread, so nothing tells how far its numbers are chance: take more trials")
-    return notes
-
-
-def _more_notes(pair: Pair, settings: ShiftSettings) -> list[str]:
+def _notes(pair: Pair, settings: ShiftSettings, graphs: int, null: float) -> list[str]:
+    """What a person should know of the numbers: what was left out, and what makes them weak."""
     notes = []
     if min(torch.bincount(pair.side)) > settings.most:
         notes.append(f"at most {settings.most:,} graphs a side are drawn in each trial (shift.most)")
-    for place, name in ((0, "second"), (1, "first")):
-        missing = sorted(
-            set(pair.classes[pair.side == place].tolist()) - set(pair.classes[pair.side != place].tolist())
-        )
-        missing = [one for one in missing if one >= 0]
+    for side, other in ((0, "second"), (1, "first")):
+        inside, outside = (pair.classes[rows].tolist() for rows in (pair.side == side, pair.side != side))
+        missing = sorted(label for label in set(inside) - set(outside) if label >= 0)
         if pair.labelled and missing:
-            named = ", ".join(str(one) for one in missing)
-            notes.append(f"the {name} set has no graph of class {named}: these are left out of the comparison")
+            labels = ", ".join(map(str, missing))
+            notes.append(f"the {other} set has no graph of class {labels}: these are left out of the comparison")
+    if settings.epsilon is None and null > _MAX_NULL:
+        notes.append(
+            f"no ε brings the null down to {_MAX_NULL:g}: the sets are small, and GCS is to be read against {null:.3f}"
+        )
+    if graphs < FEW_GRAPHS:
+        notes.append(f"with fewer than {FEW_GRAPHS} graphs a side ({graphs} here) all numbers are rough")
+    if settings.trials == 1:
+        notes.append("one trial shows no spread, so nothing tells how far its numbers are chance: take more trials")
     return notes

@@ -8,19 +8,19 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Schema, Splits, Task
-from outland.shift.weighted import WeightedGraphs, bare
+from outland.shift.weighted import WeightedGraphs, without_extras
 from outland.tables.data_list import checked_graphs, describe_features, describe_labels
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-FEWEST = 20  # graphs a side
-_QUARTERS = 4  # a number to predict is compared by the quarters of its range
+MIN_GRAPHS = 20  # a side
+_BINS = 4  # classes of a regression target, by its quartiles
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets as one.
+    """Two sets of graphs concatenated.
 
     Args:
         graphs: the graphs of the first set, then those of the second.
@@ -40,47 +40,46 @@ class Pair:
 
     @property
     def class_count(self) -> int:
-        """How many classes the domain classifier is told of; 0 without labels."""
+        """Number of classes; 0 without labels."""
         return int(self.classes.max()) + 1 if self.labelled else 0
 
     def identical(self) -> bool:
-        """Whether both sides are the same graphs with the same classes, in whatever order; weighted ones never are."""
+        """Whether both sides are the same graphs with the same classes, in any order; False for weighted graphs."""
         counts = torch.bincount(self.side)
         if self.graphs.weighted or counts[0] != counts[1]:
             return False
-        names = list(zip(self.graphs.fingerprints(), self.classes.tolist(), strict=True))
-        return sorted(names[: counts[0]]) == sorted(names[counts[0] :])
+        keys = list(zip(self.graphs.fingerprints(), self.classes.tolist(), strict=True))
+        return sorted(keys[: counts[0]]) == sorted(keys[counts[0] :])
 
 
 def make_pair(first: Any, second: Any, schema: Schema | None = None, labels: bool = True) -> Pair:
-    """Put two sets together.
+    """Concatenate two sets, or raise an `OutlandError` that says why they cannot be compared.
 
     Args:
         first, second: `PackedGraphs`, `WeightedGraphs`, or lists of PyG `Data`.
-        schema: what the numbers mean; found out from the graphs if it is not given.
+        schema: what the numbers mean; inferred from the graphs if it is not given.
         labels: use labels where both sets have them.
     """
     sides = [_weighted(first, "first"), _weighted(second, "second")]
     for side, name in zip(sides, ("first", "second"), strict=True):
-        if len(side) < FEWEST:
-            raise OutlandError(f"the {name} set has {len(side)} graphs; at least {FEWEST} are needed")
-    _check_alike(*(side.graphs for side in sides))
+        if len(side) < MIN_GRAPHS:
+            raise OutlandError(f"the {name} set has {len(side)} graphs; at least {MIN_GRAPHS} are needed")
+    _check_features(*(side.graphs for side in sides))
     task, notes = _task([side.graphs.y for side in sides], schema, labels)
-    owner = torch.arange(2).repeat_interleave(torch.tensor([len(side) for side in sides]))
+    side_of = torch.arange(2).repeat_interleave(torch.tensor([len(side) for side in sides]))
     if task is None:
-        classes = torch.zeros(len(owner), dtype=torch.long)
+        classes = torch.zeros(len(side_of), dtype=torch.long)
     else:
         classes = _classes([side.graphs.y.cpu() for side in sides], task)
         if (classes < 0).any():
             notes.append(f"{int((classes < 0).sum())} graphs without a label are left out")
-    packed = [bare(side.graphs.to("cpu"), y=owner[owner == place]) for place, side in enumerate(sides)]
-    union = PackedGraphs.concatenate(packed)
-    union, found = _described(union, schema)
+    packed = [without_extras(side.graphs.to("cpu"), y=side_of[side_of == number]) for number, side in enumerate(sides)]
+    union, pair_schema = _describe(PackedGraphs.concatenate(packed), schema)
     weights: tuple[Tensor | None, Tensor | None] = (None, None)
     if any(side.weighted for side in sides):
         node, edge = zip(*(side.to("cpu").weights() for side in sides), strict=True)
         weights = torch.cat(node), torch.cat(edge)
-    return Pair(WeightedGraphs(union, *weights), found, owner, classes, task is not None, tuple(notes))
+    return Pair(WeightedGraphs(union, *weights), pair_schema, side_of, classes, task is not None, tuple(notes))
 
 
 def _weighted(graphs: Any, name: str) -> WeightedGraphs:
@@ -99,34 +98,34 @@ def _weighted(graphs: Any, name: str) -> WeightedGraphs:
         packed = PackedGraphs.from_data_list(copies)
     except OutlandError as problem:
         raise OutlandError(f"the {name} set: {problem}") from None
-    return WeightedGraphs(packed, _joined(copies, "node_weight"), _joined(copies, "edge_weight"))
+    return WeightedGraphs(packed, _concatenated(copies, "node_weight"), _concatenated(copies, "edge_weight"))
 
 
-def _joined(graphs: list["Data"], name: str) -> Tensor | None:
-    found = [getattr(graph, name, None) for graph in graphs]
-    if any(one is None for one in found):
+def _concatenated(graphs: list["Data"], name: str) -> Tensor | None:
+    weights = [getattr(graph, name, None) for graph in graphs]
+    if any(weight is None for weight in weights):
         return None
-    return torch.cat([torch.as_tensor(one).reshape(-1) for one in found])
+    return torch.cat([torch.as_tensor(weight).reshape(-1) for weight in weights])
 
 
-def _check_alike(first: PackedGraphs, second: PackedGraphs) -> None:
-    """Refuse sets whose features are not the same ones."""
-    for kind, one, other in (("node", first.x, second.x), ("edge", first.edge_attr, second.edge_attr)):
-        if one is None and other is None:
+def _check_features(first: PackedGraphs, second: PackedGraphs) -> None:
+    """Raise an `OutlandError` where the features of the two sets differ in number or kind."""
+    for kind, here, there in (("node", first.x, second.x), ("edge", first.edge_attr, second.edge_attr)):
+        if here is None and there is None:
             continue
-        if one is None or other is None:
+        if here is None or there is None:
             raise OutlandError(f"only one of the two sets has {kind} features: give both the same, or take them away")
-        if one.shape[1] != other.shape[1]:
+        if here.shape[1] != there.shape[1]:
             raise OutlandError(
-                f"the first set has {one.shape[1]} {kind} features and the second {other.shape[1]}: "
+                f"the first set has {here.shape[1]} {kind} features and the second {there.shape[1]}: "
                 "sets can be compared only if their features are the same ones"
             )
-        if one.is_floating_point() != other.is_floating_point():
+        if here.is_floating_point() != there.is_floating_point():
             raise OutlandError(f"{kind} features are real numbers in one set and categories in the other")
 
 
-def _described(union: PackedGraphs, schema: Schema | None) -> tuple[PackedGraphs, Schema]:
-    """The graphs in the form that models read, checked, and what their features are."""
+def _describe(union: PackedGraphs, schema: Schema | None) -> tuple[PackedGraphs, Schema]:
+    """The graphs with features as models read them, checked, and their schema with the side as the label."""
     node, x = describe_features(union.x, "node")
     edge, edge_attr = (None, None) if union.edge_attr is None else describe_features(union.edge_attr, "edge")
     if schema is not None and schema.node.width == node.width:
@@ -134,20 +133,20 @@ def _described(union: PackedGraphs, schema: Schema | None) -> tuple[PackedGraphs
         node = schema.node if (schema.node.vocabulary is None) == (node.vocabulary is None) else node
         edge = schema.edge if edge is not None and schema.edge is not None else edge
     union = replace(union, x=x, edge_attr=edge_attr)
-    found = Schema(node, Task("multiclass", 2, "accuracy"), edge)
-    everyone = torch.arange(len(union))
-    Splits(union, dict.fromkeys(("train", "val", "test"), everyone), found).check()
-    return union, found
+    pair_schema = Schema(node, Task("multiclass", 2, "accuracy"), edge)
+    index = torch.arange(len(union))
+    Splits(union, dict.fromkeys(("train", "val", "test"), index), pair_schema).check()
+    return union, pair_schema
 
 
-def _task(labels: list[Tensor], schema: Schema | None, wanted: bool) -> tuple[Task | None, list[str]]:
-    """What the labels ask for; None where they are not to be used, or cannot be."""
-    if not wanted:
+def _task(labels: list[Tensor], schema: Schema | None, use: bool) -> tuple[Task | None, list[str]]:
+    """The task of the labels, and notes; None where they are not to be used, or cannot be."""
+    if not use:
         return None, []
-    bare_sides = [bool(y.is_floating_point() and y.isnan().all()) for y in labels]
-    if any(bare_sides):
+    unlabelled = [bool(y.is_floating_point() and y.isnan().all()) for y in labels]
+    if any(unlabelled):
         note = "only one of the sets has labels: they are not used"
-        return None, [] if all(bare_sides) else [note]
+        return None, [] if all(unlabelled) else [note]
     if schema is not None:
         return schema.task, []
     first, second = labels
@@ -157,13 +156,13 @@ def _task(labels: list[Tensor], schema: Schema | None, wanted: bool) -> tuple[Ta
 
 
 def _classes(labels: list[Tensor], task: Task) -> Tensor:
-    """The class of each graph: of several labels the first decides, of numbers the quarter of their range."""
+    """The class of each graph `[G]`: by the first of several binary labels, by quartile of a regression target."""
     if task.kind == "multiclass":
         return torch.cat([y.argmax(1) if y.dim() == 2 and y.shape[1] > 1 else y.reshape(-1).long() for y in labels])
     values = torch.cat([y.reshape(len(y), -1)[:, 0].double() for y in labels])
     if task.kind == "binary":
-        found = (values >= 0.5).long()
+        classes = (values >= 0.5).long()
     else:
-        cuts = values[~values.isnan()].quantile(torch.linspace(0, 1, _QUARTERS + 1, dtype=torch.double)[1:-1])
-        found = torch.bucketize(values, cuts, right=True)
-    return torch.where(values.isnan(), -1, found)
+        cuts = values[~values.isnan()].quantile(torch.linspace(0, 1, _BINS + 1, dtype=torch.double)[1:-1])
+        classes = torch.bucketize(values, cuts, right=True)
+    return torch.where(values.isnan(), -1, classes)

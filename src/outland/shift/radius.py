@@ -1,7 +1,8 @@
-r"""Proposition 4.1 of AIA, looked at: moving an isotropic law further makes GCS grow.
+r"""GCS as a function of Wasserstein distance, for Proposition 4.1 of AIA.
 
-A law moved by a vector of length r lies at Wasserstein distance r from itself, of every order: each point travels r,
-and no plan does with less, for the means are r apart. The proposition says that GCS then cannot fall as r grows.
+A distribution moved by a vector of length r lies at Wasserstein distance r from itself, of every order: each point
+travels r, and no transport plan does with less, for the means are r apart. The proposition says that GCS then cannot
+fall as r grows.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,23 +12,23 @@ import torch
 from torch import Tensor
 
 from outland.shift.integral import covariate_shift
-from outland.shift.measure import Estimate
+from outland.shift.result import Estimate
 
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0)
 
 
 def normal(count: int, width: int, random: torch.Generator) -> Tensor:
-    """Points of the standard normal law `[count, width]`."""
+    """Points of the standard normal distribution `[count, width]`."""
     return torch.randn(count, width, generator=random, dtype=torch.double)
 
 
 def ball(count: int, width: int, random: torch.Generator) -> Tensor:
-    """Points spread evenly over the ball of radius 1 `[count, width]`."""
+    """Points uniform in the ball of radius 1 `[count, width]`."""
     direction = torch.nn.functional.normalize(normal(count, width, random), dim=1)
     return direction * torch.rand(count, 1, generator=random, dtype=torch.double) ** (1 / width)
 
 
-LAWS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {"normal": normal, "ball": ball}
+DISTRIBUTIONS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {"normal": normal, "ball": ball}
 
 
 def exact_ball(radius: float) -> float:
@@ -42,7 +43,7 @@ def exact_ball(radius: float) -> float:
 
 
 def radius_study(
-    law: str = "normal",
+    distribution: str = "normal",
     radii: Sequence[float] = RADII,
     width: int = 3,
     points: int = 1000,
@@ -51,16 +52,16 @@ def radius_study(
     samples: int = 10_000,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """GCS between samples of a law and of the same law moved in a random direction, at each radius.
+    """GCS between samples of a distribution and of the same one moved in a random direction, at each radius.
 
     Args:
-        law: `normal`, or `ball`.
+        distribution: `normal`, or `ball`.
         radii: Wasserstein distances to move by.
         width: dimension.
-        points: a side.
-        trials: with samples and directions of their own.
+        points: number of points a side.
+        trials: number of trials, each with other samples and directions.
         epsilon: density below which a set counts as absent.
-        samples: points of the integral.
+        samples: number of points of the integral.
         seed: of everything random.
     """
     rows: list[dict[str, Any]] = []
@@ -68,10 +69,13 @@ def radius_study(
         values = []
         for trial in range(trials):
             random = torch.Generator().manual_seed(seed * 1000 + trial)
-            here, there = LAWS[law](points, width, random), LAWS[law](points, width, random)
+            here, there = (
+                DISTRIBUTIONS[distribution](points, width, random),
+                DISTRIBUTIONS[distribution](points, width, random),
+            )
             direction = torch.nn.functional.normalize(normal(1, width, random), dim=1)
             values.append(covariate_shift(here, there + radius * direction, epsilon, samples, trial))
-        found = Estimate.of(values)
-        row: dict[str, Any] = {"radius": radius, "covariate": found.mean, "spread": found.spread}
-        rows.append({**row, "exact": exact_ball(radius)} if law == "ball" and width == 3 else row)
+        estimate = Estimate.of(values)
+        row: dict[str, Any] = {"radius": radius, "covariate": estimate.mean, "spread": estimate.spread}
+        rows.append({**row, "exact": exact_ball(radius)} if distribution == "ball" and width == 3 else row)
     return rows

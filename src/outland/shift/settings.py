@@ -18,24 +18,23 @@ class ShiftSettings:
     """How a shift is measured; the same for every pair of sets that are to be compared.
 
     Args:
-        trials: how often all is done again: other graphs, folds, first weights and points of the integral.
-        most: at most so many graphs a side in a trial, drawn at random.
+        trials: number of trials, each with other graphs, folds, initial weights and points of the integral.
+        most: maximum number of graphs a side in a trial, drawn at random.
         folds: a domain classifier is trained for each fold, on all the others; the features of a graph come from the
-            one that has not seen it. Three at least: two networks are aligned on graphs that both were trained on.
-        features: width of the feature vectors. Beyond 8, kernel densities of two equal sets no longer meet.
-        steps: training steps of a domain classifier, the second half under weight averaging.
+            one that it was held out of. Three at least: two networks are aligned on graphs that both were trained on.
+        features: width of the feature vectors. Beyond 8, kernel densities of two equal sets hardly overlap.
+        steps: training steps of a domain classifier, the second half with weight averaging.
         batch_size: graphs a step, half from each side.
-        lr: of the first step; it falls to half of it, and then stays.
+        lr: initial learning rate; annealed to half of it over the first half of the steps.
         weight_decay: L2.
         balance: so that a shift of labels alone does not count, `subsample` graphs so that both sides have as many of
             each class; or `reweight` them; or `none`.
-        label_input: the domain classifier is told the class, where there are any, as in OoD-Bench.
-        samples: points of the integral.
+        label_input: give the domain classifier the class, where there are any, as in OoD-Bench.
+        samples: number of points of the integral.
         proposal: where these are drawn from (see `compare`).
-        epsilon: density below which a set counts as absent; None finds the largest, up to 1e-6, at which two halves of
-            the pooled graphs are less than 0.01 apart.
-        backbone: of the domain classifier. Nodes are summed, so that it sees how large graphs are; the head
-            normalises.
+        epsilon: density below which a set counts as absent; None takes the largest, up to 1e-6, at which the GCS of
+            two random halves of the pooled graphs is at most 0.01.
+        backbone: of the domain classifier. Sum pooling, so that the sizes of graphs are visible; the head normalises.
     """
 
     trials: PositiveInt = 5

@@ -1,4 +1,4 @@
-"""Graphs whose nodes and edges may count for less than one: what augmentations make of graphs."""
+"""Graphs with a weight for each node and edge, as augmentations make them."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -36,26 +36,26 @@ class WeightedGraphs:
 
     def weights(self) -> tuple[Tensor, Tensor]:
         """The weights of nodes and edges, 1 where none are given."""
-        total = self.graphs.x.new_ones(len(self.graphs.x), dtype=torch.float)
-        node = total if self.node_weight is None else self.node_weight.float()
-        edge = total.new_ones(self.graphs.edge_index.shape[1]) if self.edge_weight is None else self.edge_weight.float()
+        ones = self.graphs.x.new_ones(len(self.graphs.x), dtype=torch.float)
+        node = ones if self.node_weight is None else self.node_weight.float()
+        edge = ones.new_ones(self.graphs.edge_index.shape[1]) if self.edge_weight is None else self.edge_weight.float()
         return node, edge
 
     def to(self, device: torch.device | str) -> "WeightedGraphs":
         """Copy to a device."""
-        moved = (None if one is None else one.to(device) for one in (self.node_weight, self.edge_weight))
-        return WeightedGraphs(self.graphs.to(device), *moved)
+        weights = (None if weight is None else weight.to(device) for weight in (self.node_weight, self.edge_weight))
+        return WeightedGraphs(self.graphs.to(device), *weights)
 
     def select(self, index: Tensor) -> "WeightedGraphs":
         """The graphs at `index`, in its order."""
-        graphs, picked = self.graphs, []
+        graphs, weights = self.graphs, []
         sizes = ((graphs.node_counts, graphs.node_offsets), (graphs.edge_counts, graphs.edge_offsets))
         for weight, (counts, offsets) in zip((self.node_weight, self.edge_weight), sizes, strict=True):
-            picked.append(None if weight is None else weight[rows_of(index.cpu(), counts, offsets).to(weight.device)])
-        return WeightedGraphs(graphs.select(index), *picked)
+            weights.append(None if weight is None else weight[rows_of(index.cpu(), counts, offsets).to(weight.device)])
+        return WeightedGraphs(graphs.select(index), *weights)
 
     def fingerprints(self) -> list[bytes]:
-        """A short hash of each graph's nodes and edges, as they stand; its weights do not count."""
+        """A short hash of each graph's nodes and edges in their order, without its weights."""
         packed = self.graphs.to("cpu")
         nodes, edges = packed.node_counts.tolist(), packed.edge_counts.tolist()
         parts = [packed.x.split(nodes), packed.edge_index.T.split(edges)]
@@ -67,7 +67,7 @@ class WeightedGraphs:
         ]
 
     def mask(self, batch: GraphBatch) -> Mask | None:
-        """The weights of a batch that was cut from this set; None where there are none."""
+        """The weights of a batch of this set; None where there are none."""
         if not self.weighted:
             return None
         node, edge = self.weights()
@@ -75,21 +75,21 @@ class WeightedGraphs:
 
 
 def node_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
-    """The row in the set of each node of a batch, which is in the exact layout `[N]`."""
+    """The row in the set of each node of a batch in the exact layout `[N]`."""
     return _rows(graphs.node_offsets, batch.node_count, batch.node_batch, batch.index)
 
 
 def edge_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
-    """The row in the set of each edge of a batch, which is in the exact layout `[E]`."""
+    """The row in the set of each edge of a batch in the exact layout `[E]`."""
     return _rows(graphs.edge_offsets, batch.edge_count, batch.edge_batch, batch.index)
 
 
-def _rows(offsets: Tensor, counts: Tensor, owner: Tensor, index: Tensor) -> Tensor:
-    first = offsets.to(owner.device)[index] - (counts.cumsum(0) - counts)
-    return torch.arange(len(owner), device=owner.device) + first[owner]
+def _rows(offsets: Tensor, counts: Tensor, batch: Tensor, index: Tensor) -> Tensor:
+    first = offsets.to(batch.device)[index] - (counts.cumsum(0) - counts)
+    return torch.arange(len(batch), device=batch.device) + first[batch]
 
 
-def bare(graphs: PackedGraphs, **changes: Any) -> PackedGraphs:
-    """The graphs without truth, environments or other facts."""
-    kept = ("x", "edge_index", "node_counts", "edge_counts", "y", "reverse", "edge_attr")
-    return PackedGraphs(**{name: getattr(graphs, name) for name in kept} | changes)
+def without_extras(graphs: PackedGraphs, **changes: Any) -> PackedGraphs:
+    """The graphs with features, edges and labels alone, some of them replaced by `changes`."""
+    names = ("x", "edge_index", "node_counts", "edge_counts", "y", "reverse", "edge_attr")
+    return PackedGraphs(**{name: getattr(graphs, name) for name in names} | changes)

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from outland.errors import OutlandError, counted, unknown
 from outland.methods import method_settings
-from outland.recipes import recipe_for
 from outland.settings import parse_assignments
+from outland.spec import GROUPS
 from outland.studies.quantities import TEST, Quantity
 from outland.training import RunSpec
-from outland.training.spec import GROUPS
 
 Changes = Mapping[str, Mapping[str, Any]]
 Figure = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"]
@@ -150,12 +149,9 @@ class Study:
 
     def _cell(self, row: Row, column: Column, count: int, given: Changes) -> Cell:
         changes = {group: {**given.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
-        recipe = recipe_for(column.dataset)
 
         def spec(domain: str) -> RunSpec:
-            return RunSpec.make(
-                column.dataset, row.method, domain=domain, kind=column.kind, changes=changes, recipe=recipe
-            )
+            return RunSpec.make(column.dataset, row.method, domain=domain, kind=column.kind, changes=changes)
 
         if self.repeats == "folds":
             return Cell(row, column, tuple(spec(f"fold{fold}") for fold in range(count)))

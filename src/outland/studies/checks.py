@@ -18,9 +18,9 @@ def check_recipe(recipe: Recipe) -> Recipe:
     What is set of a method in a file of its own is not looked at: the file would have to be run.
     """
     sections: dict[str, dict[str, Any]] = {}
-    for place, row in recipe.lines():
-        section, _, name = place.rpartition(".")
-        sections.setdefault(section, {})[name] = row["value"]
+    for path, entry in recipe.entries():
+        section, _, name = path.rpartition(".")
+        sections.setdefault(section, {})[name] = entry.value
     mistakes = [words for place, values in sections.items() for words in _mistakes(place, values)]
     if mistakes:
         raise recipe_error(recipe.name, mistakes)

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Sequence
 
-from outland.recipes import recipe_for
 from outland.studies.base import Cell, Study
 
 
@@ -19,9 +18,6 @@ def command_of(study: Study, cell: Cell, words: Sequence[str] = ()) -> str:
         return shlex.join(["outland", "study", study.name, "--only", cell.name, *seeds, *_sets(words)])
     spec, count = cell.specs[0], len(cell.specs)
     command = ["outland", "train", spec.dataset, "--method", cell.row.method, "--kind", spec.kind]
-    recipe = recipe_for(spec.dataset)
-    if recipe is not None:
-        command += ["--recipe", recipe.name]
     own = [f"{group}.{name}={value}" for group, changes in cell.row.changes.items() for name, value in changes.items()]
     command += _sets([*words, *own])
     if study.repeats == "folds":

@@ -13,11 +13,11 @@ from torch_geometric.data import Data
 from outland.graphs import Batches, Features, PackedGraphs, Schema, Task
 from outland.methods import Progress, build_method, method_settings
 from outland.nn import BackboneSettings
-from outland.recipes import Shape, recipe_for
+from outland.recipes import DatasetSize, recipe_for
 from outland.training import RunSpec, TrainSettings
 from outland.training.stepper import Stepper
 
-_UNKNOWN = Shape(1000, 1000, 20.0, 50.0)  # of a dataset without a recipe
+_UNKNOWN = DatasetSize(train=1000, scored=1000, nodes=20.0, edges=50.0)  # of a dataset without a recipe
 
 
 @lru_cache
@@ -40,7 +40,7 @@ def estimate(spec: RunSpec, speed: float = 1.0) -> float:
     """
     units = _table("unit-costs.json")
     recipe = recipe_for(spec.dataset)
-    shape = (recipe and recipe.shape(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
+    shape = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
     limit = spec.data.limit or 10**9
     train, scored = min(shape.train, limit), min(shape.scored, 4 * limit)
     step, forward = _graph_seconds(units, shape, spec.backbone)
@@ -48,7 +48,7 @@ def estimate(spec: RunSpec, speed: float = 1.0) -> float:
     return speed * spec.train.epochs * (train * step * cost + scored * forward * math.sqrt(cost))
 
 
-def _graph_seconds(units: dict[str, Any], shape: Shape, backbone: BackboneSettings) -> tuple[float, float]:
+def _graph_seconds(units: dict[str, Any], shape: DatasetSize, backbone: BackboneSettings) -> tuple[float, float]:
     """Seconds a graph of ERM's training step, and of its forward pass: so much a graph, a node and an edge."""
     rates = units["rates"]
     work = shape.nodes * rates["node"] + shape.edges * rates["edge"]
@@ -61,11 +61,18 @@ def _graph_seconds(units: dict[str, Any], shape: Shape, backbone: BackboneSettin
 def calibrate(device: torch.device | str = "cpu") -> float:
     """How long this machine takes for what took the machine of the measurements one second, from a second of work."""
     reference: float = _table("unit-costs.json")["reference_seconds"]
-    return time_steps(Shape(0, 0, 17.0, 48.0), BackboneSettings(), device=device)[0] / reference
+    return (
+        time_steps(DatasetSize(train=0, scored=0, nodes=17.0, edges=48.0), BackboneSettings(), device=device)[0]
+        / reference
+    )
 
 
 def time_steps(
-    shape: Shape, backbone: BackboneSettings, graphs: int = 32, repeats: int = 6, device: torch.device | str = "cpu"
+    shape: DatasetSize,
+    backbone: BackboneSettings,
+    graphs: int = 32,
+    repeats: int = 6,
+    device: torch.device | str = "cpu",
 ) -> tuple[float, float]:
     """Seconds a graph of ERM's training step and forward pass, on random graphs of a shape; the fastest counts."""
     schema = Schema(Features(3), Task("multiclass", 3, "accuracy"))
@@ -90,7 +97,7 @@ def time_steps(
         return step, seconds(lambda: method(batch))
 
 
-def _random_graphs(shape: Shape, count: int) -> PackedGraphs:
+def _random_graphs(shape: DatasetSize, count: int) -> PackedGraphs:
     random = torch.Generator().manual_seed(0)
     nodes, pairs = round(shape.nodes), round(shape.edges / 2)
     made = []

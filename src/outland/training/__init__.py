@@ -1,18 +1,17 @@
 """The loop, model selection, checkpoints and resume, runs and their records."""
 
+from outland.spec import DataSettings, RunSpec, TrainSettings
 from outland.training.evaluate import evaluate, predict
-from outland.training.fleet import Fleet, run_fleet
+from outland.training.fleet import FleetResult, run_fleet
 from outland.training.record import RunRecord
 from outland.training.runs import load_model, prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
-from outland.training.settings import TrainSettings
-from outland.training.spec import DataSettings, RunSpec
 from outland.training.trainer import Trainer
 
 __all__ = [
     "RULES",
     "DataSettings",
-    "Fleet",
+    "FleetResult",
     "IdVal",
     "LastEpoch",
     "OodVal",

@@ -14,24 +14,24 @@ from outland.nn import GraphNet, Mask
 from outland.shift.settings import ShiftSettings
 from outland.shift.weighted import WeightedGraphs
 
-_SCORING = 128  # graphs a batch when features are read off
-_STEEPEST = 10.0  # norm of a gradient; only where all graphs look alike, and batch norm divides by nothing, is it more
+_EVAL_BATCH = 128
+_MAX_GRAD_NORM = 10.0  # only exceeded where all graphs are alike, and batch norm divides by almost nothing
 
-Seen = tuple[GraphBatch, Mask | None]
+WeightedBatch = tuple[GraphBatch, Mask | None]
 
 
-class DomainNet(nn.Module):
+class DomainClassifier(nn.Module):
     r"""Features z of a graph, and logits of the set it comes from, given its class y where classes are known.
 
     .. math:: z = h(g), \quad \mathrm{logits} = C\,(z \odot B\,\mathrm{onehot}(y))
 
-    No non-linearity follows z: what tells the sets apart is laid out in it. That the class comes in lets z hold what
-    differs only together with it.
+    No non-linearity follows z, so the sets are linearly separable in it as far as the network can separate them. The
+    class as an input lets z hold what differs only together with it.
 
     Args:
         settings: of the measurement.
         schema: of the graphs.
-        classes: how many; 0 without labels.
+        classes: number of classes; 0 without labels.
     """
 
     def __init__(self, settings: ShiftSettings, schema: Schema, classes: int) -> None:
@@ -45,9 +45,9 @@ class DomainNet(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, seen: Seen) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: WeightedBatch) -> tuple[Tensor, Tensor]:
         """Features `[B, features]` and logits `[B, 2]` of a batch under its weights."""
-        batch, mask = seen
+        batch, mask = inputs
         z: Tensor = self.graph(batch, mask)
         if self.gate is None:
             return z, self.out(z)
@@ -63,83 +63,85 @@ def domain_features(
     seed: int,
     weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Train a domain classifier on all graphs but those held out, and read off the features of all.
-
-    Stochastic gradient descent with momentum, under a rate that falls and then stays; over the second half of the
-    steps weights are averaged, which keeps equal sets from being told apart by chance.
+    """Features of all graphs by a domain classifier trained on those that are not held out.
 
     Args:
         graphs: both sets as one; `environment` is the side of each graph, `y` its class.
         schema: of the graphs.
-        classes: how many; 0 without labels.
-        held_out: which graphs it must not see `[G]`.
+        classes: number of classes; 0 without labels.
+        held_out: boolean mask of the graphs that are not trained on `[G]`.
         settings: of the measurement.
-        seed: of the first weights and the order of batches.
+        seed: of the initial weights and the order of batches.
         weight: of each graph in the loss `[G]`; batches have as many graphs of either side already.
 
     Returns:
-        The features of all graphs `[G, features]`, and whether each one's side is told rightly `[G]`.
+        The features of all graphs `[G, features]`, and whether each one's side is predicted correctly `[G]`.
     """
     train = (~held_out).nonzero().flatten()
-    net = _trained(graphs, schema, classes, train, settings, seed, weight)
+    classifier = train_domain_classifier(graphs, schema, classes, train, settings, seed, weight)
     with torch.no_grad():
-        return _read(net.eval(), graphs)
+        return _evaluate(classifier.eval(), graphs)
 
 
-def _trained(
+def train_domain_classifier(
     graphs: WeightedGraphs,
     schema: Schema,
     classes: int,
     train: Tensor,
     settings: ShiftSettings,
     seed: int,
-    weight: Tensor | None,
+    weight: Tensor | None = None,
 ) -> nn.Module:
-    """The mean of a domain classifier's weights over the second half of its training."""
+    """A `DomainClassifier` fitted to the graphs at `train`, its weights averaged over the second half of the steps.
+
+    SGD with momentum; the learning rate is annealed over the first half, and then constant. Averaged weights keep
+    equal sets from being told apart by chance. The other arguments are those of `domain_features`.
+    """
     device = graphs.graphs.device
     weight = torch.ones(len(graphs), device=device) if weight is None else weight.to(device, torch.float)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = DomainNet(settings, schema, classes).to(device)
-    rate = settings.lr
-    optimiser = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=settings.weight_decay)
-    first = settings.steps // 2
-    falling = CosineAnnealingLR(optimiser, max(first, 1), eta_min=rate / 2)
-    mean = AveragedModel(net)
-    for step, (batch, mask) in enumerate(islice(_endless(graphs, train, settings, seed), settings.steps)):
+        net = DomainClassifier(settings, schema, classes).to(device)
+    optimizer = torch.optim.SGD(net.parameters(), settings.lr, momentum=0.9, weight_decay=settings.weight_decay)
+    annealed = settings.steps // 2
+    schedule = CosineAnnealingLR(optimizer, max(annealed, 1), eta_min=settings.lr / 2)
+    average = AveragedModel(net)
+    for step, (batch, mask) in enumerate(islice(_training_batches(graphs, train, settings, seed), settings.steps)):
         _, logits = net((batch, mask))
         assert batch.environment is not None
         losses, share = nn.functional.cross_entropy(logits, batch.environment, reduction="none"), weight[batch.index]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         ((losses * share).sum() / share.sum()).backward()
-        nn.utils.clip_grad_norm_(net.parameters(), _STEEPEST)
-        optimiser.step()
-        if step < first:
-            falling.step()
+        nn.utils.clip_grad_norm_(net.parameters(), _MAX_GRAD_NORM)
+        optimizer.step()
+        if step < annealed:
+            schedule.step()
         else:
-            mean.update_parameters(net)
+            average.update_parameters(net)
     with torch.no_grad():
-        update_bn(([seen] for seen in _pairs(graphs, train)), mean)
-    return mean
+        update_bn(([inputs] for inputs in _batches(graphs, train)), average)
+    return average
 
 
-def _endless(graphs: WeightedGraphs, index: Tensor, settings: ShiftSettings, seed: int) -> Iterator[Seen]:
-    """Batches of both sides in equal parts, epoch after epoch."""
+def _training_batches(
+    graphs: WeightedGraphs, index: Tensor, settings: ShiftSettings, seed: int
+) -> Iterator[WeightedBatch]:
+    """Shuffled batches with both sides in equal parts, epoch after epoch without end."""
     batches = Batches(graphs.graphs, index, settings.batch_size, shuffle=True, balance=True, seed=seed)
     for epoch in count():
         for batch in batches.epoch(epoch):
             yield batch, graphs.mask(batch)
 
 
-def _pairs(graphs: WeightedGraphs, index: Tensor) -> Iterator[Seen]:
-    for batch in Batches(graphs.graphs, index, _SCORING):
+def _batches(graphs: WeightedGraphs, index: Tensor) -> Iterator[WeightedBatch]:
+    for batch in Batches(graphs.graphs, index, _EVAL_BATCH):
         yield batch, graphs.mask(batch)
 
 
-def _read(net: nn.Module, graphs: WeightedGraphs) -> tuple[Tensor, Tensor]:
-    features, right = [], []
-    for batch, mask in _pairs(graphs, torch.arange(len(graphs))):
+def _evaluate(net: nn.Module, graphs: WeightedGraphs) -> tuple[Tensor, Tensor]:
+    features, correct = [], []
+    for batch, mask in _batches(graphs, torch.arange(len(graphs))):
         z, logits = net((batch, mask))
         features.append(z)
-        right.append(logits.argmax(1) == batch.environment)
-    return torch.cat(features).cpu(), torch.cat(right).cpu()
+        correct.append(logits.argmax(1) == batch.environment)
+    return torch.cat(features).cpu(), torch.cat(correct).cpu()

@@ -17,9 +17,9 @@ def results():
 
 
 def test_gcs_grows_with_the_radius(results):
-    found = results["proposition_4_1"]["found"]
-    assert set(found) == {"normal", "ball"}
-    for rows in found.values():
+    proposition = results["proposition_4_1"]["found"]
+    assert set(proposition) == {"normal", "ball"}
+    for rows in proposition.values():
         values = [row["covariate"] for row in rows]
         assert len(values) >= 10
         assert all(later >= earlier - 1e-3 for earlier, later in pairwise(values))
@@ -31,9 +31,9 @@ def test_gcs_grows_with_the_radius(results):
     [("motif/base", 0.557), ("motif/size", 0.522), ("cmnist/color", 0.490), ("molbbbp/scaffold", 0.419)],
 )
 def test_each_shift_stands_beside_its_null_and_the_paper(results, name, paper):
-    found = results[name]["found"]
-    assert found["paper"] == paper
-    assert found["null"]["mean"] < 0.02 < found["accuracy"]["mean"]
-    assert found["covariate"]["mean"] > found["null"]["mean"]
-    assert len(found["covariate"]["values"]) == found["settings"]["trials"] >= 5
-    assert [row["null"] for row in found["by_epsilon"]] == sorted(row["null"] for row in found["by_epsilon"])
+    measured = results[name]["found"]
+    assert measured["paper"] == paper
+    assert measured["null"]["mean"] < 0.02 < measured["accuracy"]["mean"]
+    assert measured["covariate"]["mean"] > measured["null"]["mean"]
+    assert len(measured["covariate"]["values"]) == measured["settings"]["trials"] >= 5
+    assert [row["null"] for row in measured["by_epsilon"]] == sorted(row["null"] for row in measured["by_epsilon"])

@@ -1,6 +1,7 @@
-"""How long and in what rhythm a run trains; the same for every method."""
+"""How long a run trains, in what batches and by which schedule; the same for every method."""
 
 import math
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -9,7 +10,9 @@ from pydantic import Field
 from outland.graphs import Layout
 from outland.methods import Schedule
 from outland.settings import NonNegative, PositiveInt, settings
-from outland.training.precision import Precision
+
+Precision = Literal["tf32", "float32", "bf16"]
+_FEWEST_EPOCHS, _MOST_EPOCHS = 4, 40  # where they follow from `total_samples`
 
 
 @settings("train")
@@ -18,6 +21,8 @@ class TrainSettings:
 
     Args:
         epochs: passes over the training graphs.
+        total_samples: training graphs drawn in all epochs together; where it is given, `epochs` follows from it, from
+            4 to 40.
         batch_size: graphs a step.
         eval_batch_size: graphs a batch when scoring; by default 64 on a CPU, whose caches hold no more, else 2048.
         weight_decay: L2, inside Adam.
@@ -25,6 +30,8 @@ class TrainSettings:
         burn_in: share of the epochs, from the start, that are never selected.
         select: rule by which the saved model is chosen.
         balance: equal numbers of each environment in every batch.
+        class_balance: draw rare classes as often as the others, a graph at most ten times an epoch; probabilities are
+            corrected for it. For one classification target.
         layout: of the training batches.
         precision: of matrix products: `tf32` where a GPU offers it, `float32`, or `bf16` for whole layers.
         average: score and keep a moving average of the weights instead of the weights themselves, with this share of
@@ -33,6 +40,7 @@ class TrainSettings:
     """
 
     epochs: PositiveInt = 100
+    total_samples: PositiveInt | None = None
     batch_size: PositiveInt = 32
     eval_batch_size: PositiveInt | None = None
     weight_decay: NonNegative = 5e-6
@@ -40,10 +48,18 @@ class TrainSettings:
     burn_in: Annotated[float, Field(ge=0, le=0.99)] = 0.0
     select: Literal["ood_val", "id_val", "last_epoch"] = "ood_val"
     balance: bool = False
+    class_balance: bool = False
     layout: Layout = "exact"
     precision: Precision = "tf32"
     average: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
     checkpoint_every: PositiveInt = 1
+
+    def with_epochs_for(self, samples: int) -> "TrainSettings":
+        """The settings with `epochs` spelled out, for so many training graphs an epoch."""
+        if self.total_samples is None:
+            return self
+        epochs = min(max(round(self.total_samples / samples), _FEWEST_EPOCHS), _MOST_EPOCHS)
+        return replace(self, epochs=epochs, total_samples=None)
 
     def lr_factor(self, epoch: int, schedule: Schedule | None = None) -> float:
         """What learning rates are multiplied by in an epoch, counted from 0; a phase may have its own schedule."""

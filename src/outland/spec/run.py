@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
 from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
-from outland.recipes import Recipe
-from outland.settings import Count, PositiveInt, change, check_ranges, parse_assignments, settings
+from outland.recipes import Recipe, recipe_for
+from outland.settings import Count, PositiveInt, change, parse, parse_assignments, settings
+from outland.spec.train import TrainSettings
 from outland.storage.files import canonical_json, checksum, digest
-from outland.training.settings import TrainSettings
 
 GROUPS = ("method", "backbone", "train", "data")
+Changes = Mapping[str, Mapping[str, Any]]
 
 
 @settings("data")
@@ -38,10 +39,12 @@ class RunSpec:
     Args:
         dataset, domain, kind: the data, the domain that shifts (scaffold, size, base, colour), and the kind of shift.
         method: its name; `method_params` are its hyper-parameters.
+        backbone, train, data: settings of the network, the training loop and the dataset.
+        seed: of initial weights, batch order, dropout and the method's own draws.
         table: the user's own table, where that is the data.
         preset: the named settings that `method_params` started from, for the reader.
         code: checksum of the method's file, where it is in a file of its own.
-        seed: of initial weights, batch order, dropout and the method's own draws.
+        data_checksum: of graphs that were given in memory.
     """
 
     dataset: str
@@ -56,9 +59,10 @@ class RunSpec:
     table: TableSettings | None = None
     preset: str = ""
     code: str = ""
+    data_checksum: str = ""
 
     def __post_init__(self) -> None:
-        check_ranges(self, "run", seed=(0, None))
+        parse(self.seed, Count, "run.seed")
 
     @classmethod
     def make(
@@ -68,32 +72,35 @@ class RunSpec:
         domain: str | None = None,
         kind: str | None = None,
         seed: int = 0,
-        changes: Mapping[str, Mapping[str, Any]] | None = None,
+        changes: Changes | None = None,
         table: TableSettings | None = None,
-        recipe: Recipe | None = None,
+        recipe: Recipe | Literal["auto"] | None = "auto",
+        data_checksum: str = "",
     ) -> "RunSpec":
-        """Fill in defaults: the dataset's recommendations first, then the recipe, then `changes`, by group and name."""
+        """Fill in defaults: the recipe first, then `changes`.
+
+        Args:
+            dataset, domain, kind, seed, table, data_checksum: as above; without a domain or kind, the dataset's first.
+            method: NAME, NAME:PRESET or FILE.py:CLASS.
+            changes: of settings, by group and name.
+            recipe: `auto` for the dataset's own (`table` for a user's table and for graphs in memory); None for the
+                defaults of the settings.
+        """
         if table is not None:
             table = table.opened()
             dataset = Path(table.file).name.split(".")[0]
-        source = find_dataset(dataset, table)
-        domain, kind = domain or source.domains[0], kind or source.kinds[0]
-        source.check(domain, kind)
-        values: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-        for path, value in source.recommended.items():
-            group, _, name = path.partition(".")
-            values[group][name] = value
-        if recipe is not None:
-            for group, advised in recipe.changes(dataset, domain, kind, method).items():
-                values[group] |= advised
-        for group, given in (changes or {}).items():
-            if group not in values:
-                raise unknown("group of settings", group, values)
-            values[group] |= given
+        if not data_checksum:
+            source = find_dataset(dataset, table)
+            domain, kind = domain or source.domains[0], kind or source.kinds[0]
+            source.check(domain, kind)
+        which = (dataset if table is None and not data_checksum else "table", domain or "", kind or "", method)
+        if recipe == "auto":
+            recipe = recipe_for(which[0])
+        values = _merged({} if recipe is None else recipe.changes(*which), changes or {})
         return cls(
             dataset=dataset,
-            domain=domain,
-            kind=kind,
+            domain=which[1],
+            kind=which[2],
             method=resolve_method_file(method) if is_file(method) else split_name(method)[0],
             method_params=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
@@ -103,6 +110,7 @@ class RunSpec:
             table=table,
             preset=split_name(method)[1],
             code=checksum(Path(method.rpartition(":")[0])) if is_file(method) else "",
+            data_checksum=data_checksum,
         )
 
     @classmethod
@@ -111,7 +119,7 @@ class RunSpec:
         table = plain["table"]
         return cls(
             **{name: plain[name] for name in ("dataset", "domain", "kind", "method", "seed", "preset")},
-            code=plain.get("code", ""),
+            **{name: plain.get(name, "") for name in ("code", "data_checksum")},
             method_params=method_settings(plain["method"], plain["method_params"]),
             backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
             train=change(TrainSettings(), plain["train"], "train"),
@@ -130,7 +138,7 @@ class RunSpec:
 
     @cached_property
     def key(self) -> str:
-        """Hash of everything above; of a table and of a method's file the content counts, not the place."""
+        """Hash of everything above; of a table and of a method's file the content counts, not the path."""
         plain = self.to_json()
         plain.pop("preset")
         if is_file(self.method):
@@ -147,3 +155,14 @@ class RunSpec:
         plain = self.method.rpartition(":")[2] if is_file(self.method) else self.method
         method = f"{plain}-{self.preset}" if self.preset else plain
         return f"{self.dataset}-{self.domain}-{self.kind}-{method}-seed{self.seed}-{self.key}"
+
+
+def _merged(recipe: Changes, changes: Changes) -> dict[str, dict[str, Any]]:
+    """Settings by group, `changes` after the recipe; `epochs` among them switch a recipe's `total_samples` off."""
+    for group in changes:
+        if group not in GROUPS:
+            raise unknown("group of settings", group, GROUPS)
+    given = {group: dict(changes.get(group, {})) for group in GROUPS}
+    if "epochs" in given["train"]:
+        given["train"].setdefault("total_samples", None)
+    return {group: {**recipe.get(group, {}), **given[group]} for group in GROUPS}
