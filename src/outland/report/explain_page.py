@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from outland.estimators.distance import FLAGS
 from outland.estimators.explained import Explained
-from outland.estimators.explaining import has_masks
 from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import seen_words
@@ -43,7 +42,7 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         made=time.strftime("%Y-%m-%d"),
         notes=[shading_note(model, atoms, bonds), columns_note(model, known), *_seen_note(rows)],
         any_seen=any(row.seen for row in rows),
-        stable=has_masks(model.method),
+        stable=model.method.has_masks,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
         known=known,
