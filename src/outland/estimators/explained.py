@@ -10,7 +10,7 @@ import torch
 from outland.chem.featurizer import Molecule
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
-from outland.estimators.explaining import Weights, has_masks, weigh
+from outland.estimators.explaining import Weights, weigh
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
@@ -106,7 +106,7 @@ def _truth(text: str, model: FittedModel) -> str:
 
 def way(model: FittedModel) -> str:
     """How the weights came about, for a reader."""
-    if has_masks(model.method):
+    if model.method.has_masks:
         return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
     return (
         f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "
