@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outland.report.study_page import page
-from outland.studies.base import Measured
+from outland.studies.base import Measurement
 from tests.studies.test_results import made
 
 # What a reader does, and what they then see; the answer is left in the page for us to read.
@@ -108,7 +108,7 @@ def test_masks_and_augmented_graphs_are_drawn(tmp_path):
     assert (seen["drawn"]["figure-masks"], console) == (2, "")
     diversity = made("diversity", _score, seeds=2)
     pictures = [{**graph, "epoch": epoch, "graph": 0} for epoch in (0, 1, 5, 10)]
-    diversity.measured = {"AIA/motif-base": {0: Measured({"full": 0.5, "env": 0.6, "stable": 0.2}, pictures)}}
+    diversity.measurements = {"AIA/motif-base": {0: Measurement({"full": 0.5, "env": 0.6, "stable": 0.2}, pictures)}}
     seen, console = opened(page(diversity, {}), tmp_path)
     assert (seen["drawn"], console) == ({"figure-bars": 3, "figure-augmented": 4}, "")
 

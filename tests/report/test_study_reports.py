@@ -12,7 +12,7 @@ from outland.report.study_page import findings, page
 from outland.report.study_text import csv_text, latex, markdown, number, terminal_tables
 from outland.report.svg import Line, line_chart
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measured
+from outland.studies.base import Measurement
 from outland.studies.results import Results
 from tests.studies.test_results import made
 
@@ -170,7 +170,7 @@ def test_every_study_has_a_page_even_of_half_a_table(name):
     results = made(name, scores, seeds=2)
     if results.study.measure is not None:
         values = {quantity.name: 0.3 for quantity in results.study.quantities}
-        results.measured = {cell.name: {0: Measured(values, [])} for cell in results.cells}
+        results.measurements = {cell.name: {0: Measurement(values, [])} for cell in results.cells}
     text = page(results, {})
     assert str(escape(results.study.title)) in text
     assert "<svg" in text

@@ -203,7 +203,7 @@ def augmented(results: Results) -> Figure:
     heads: list[str] = []
     for row in results.rows:
         for column in results.columns:
-            found = results.measured.get(f"{row.name}/{column.label}", {})
+            found = results.measurements.get(f"{row.name}/{column.label}", {})
             pictures = next((one.pictures for _, one in sorted(found.items()) if one.pictures), [])
             names = {one["epoch"]: f"epoch {one['epoch']}" if one["epoch"] else "truth" for one in pictures}
             heads = heads or [names[epoch] for epoch in sorted(names)]

@@ -13,7 +13,7 @@ from outland.report.html import rendered
 from outland.report.published import Published, in_paper, on_leaderboard
 from outland.report.study_text import ARROWS, caption, number, ours, remarks
 from outland.studies import Cell
-from outland.studies.commands import command_of
+from outland.studies.commands import cell_command
 from outland.studies.pictures import Picture
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
@@ -24,7 +24,7 @@ _MANY = 8  # names in a sentence
 def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
     """The page, as text."""
     study = results.study
-    done = sum(len(found) for found in (results.measured if study.measure else results.records).values())
+    done = sum(len(found) for found in (results.measurements if study.measure else results.records).values())
     shown = figures(results, pictures)
     tables = [_matrix(results, quantity) for quantity in study.quantities]
     return rendered(
@@ -55,8 +55,8 @@ def findings(results: Results) -> list[str]:
     reference = results.study.reference
     for column in results.columns:
         compared = results.comparisons(column, quantity)
-        better = [name for name, one in compared.items() if one.verdict == "better"]
-        worse = [name for name, one in compared.items() if one.verdict == "worse"]
+        better = [name for name, one in compared.items() if one.effect == "better"]
+        worse = [name for name, one in compared.items() if one.effect == "worse"]
         if not compared:
             continue
         told = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
@@ -86,7 +86,7 @@ def _matrix(results: Results, quantity: Quantity) -> dict[str, Any]:
                     "value": "" if found is None else found.mean,
                     "ours": number(found, quantity.digits),
                     "mark": marks[column.label].get(row.name, ""),
-                    "arrow": "" if one is None else ARROWS[one.verdict],
+                    "arrow": "" if one is None else ARROWS[one.effect],
                     "paper": _maybe(in_paper(results.study, row, column, quantity), quantity),
                     "good": _maybe(on_leaderboard(row, column, quantity), quantity),
                 }
@@ -120,14 +120,14 @@ def _cell(results: Results, cell: Cell, quantity: Quantity, one: Comparison | No
         "runs": f"{0 if found is None else found.count}/{len(cell.specs)}",
         "difference": "" if one is None else f"{one.difference:+.{digits}f}",
         "p": "" if one is None or one.adjusted != one.adjusted else f"{one.adjusted:.3f}",
-        "verdict": "" if one is None else one.verdict,
+        "verdict": "" if one is None else one.effect,
         "interval": "" if interval is None else f"{interval[0]:.1f}–{interval[1]:.1f} ({min(interval[2:])})",
         "classes": "" if interval is None else f"from {interval[2]:,} positives and {interval[3]:,} negatives",
         "paper": number(paper, digits),
         "paper_mean": "" if paper is None else paper.mean,
         "good": number(good, digits),
         "good_mean": "" if good is None else good.mean,
-        "command": command_of(results.study, cell, results.words),
+        "command": cell_command(results.study, cell, results.words),
     }
 
 

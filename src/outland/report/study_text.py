@@ -9,7 +9,7 @@ from rich.text import Text
 
 from outland.report.published import Published, in_paper, on_leaderboard
 from outland.studies import Cell, Column, Row, Study
-from outland.studies.commands import command_of
+from outland.studies.commands import cell_command
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
 
@@ -95,7 +95,7 @@ def _lines(
         if source == "ours":
             found = [compared[column.label].get(row.name) for column in results.columns]
             words = [
-                f"{word} {ARROWS[one.verdict]}".strip() if one else word for word, one in zip(words, found, strict=True)
+                f"{word} {ARROWS[one.effect]}".strip() if one else word for word, one in zip(words, found, strict=True)
             ]
         lines.append((source, words))
     return lines
@@ -116,8 +116,8 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
     """What the numbers of a table cannot tell: where seeds or positives are too few."""
-    weak = results.weakness(quantity)
-    return [*([weak] if weak else []), *(results.sampling() if quantity.name == "test" else [])]
+    weak = results.power_note(quantity)
+    return [*([weak] if weak else []), *(results.sampling_notes() if quantity.name == "test" else [])]
 
 
 def _under(results: Results, quantity: Quantity, second: str = "underlined") -> str:
@@ -214,12 +214,12 @@ def _csv_row(results: Results, cell: Cell, quantity: Quantity, one: Comparison |
     found = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
     plain: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
-    plain |= {"quantity": quantity.name, "command": command_of(results.study, cell, results.words)}
+    plain |= {"quantity": quantity.name, "command": cell_command(results.study, cell, results.words)}
     if found is not None:
         plain |= {"mean": found.mean, "std": found.std, "standard_error": found.error, "runs": found.count}
     if one is not None:
         plain |= {"reference_difference": one.difference, "pairs": one.pairs, "p": one.p, "p_holm": one.adjusted}
-        plain["verdict"] = one.verdict
+        plain["verdict"] = one.effect
     if interval is not None:
         plain |= dict(zip(("auc_low", "auc_high", "test_positives", "test_negatives"), interval, strict=True))
     for name, value in (
