@@ -18,7 +18,7 @@ from outland.estimators.folder import load_folder, save_folder
 from outland.estimators.inputs import BadInput, Inputs, read_inputs
 from outland.estimators.model import Answers, FittedModel
 from outland.estimators.seen import sorted_hashes
-from outland.estimators.splitting import Shift, carve, chosen_shift, training_environments
+from outland.estimators.splitting import Shift, resolve_shift, split_validation, training_environments
 from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method, method_settings
 from outland.nn import BackboneSettings
@@ -115,10 +115,10 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         """
         wanted = self._shift == "auto" or self._shift == "scaffold"
         inputs = read_inputs(X, scaffold=wanted, clusters=self._shift == "cluster")
-        shift = chosen_shift(self._shift, inputs.kind)
+        shift = resolve_shift(self._shift, inputs.kind)
         labels, task, classes = self._labels(y, len(inputs.graphs))
         seed = 0 if self.random_state is None else int(self.random_state)
-        parts = carve(inputs, shift, self.validation, environments, seed)
+        parts = split_validation(inputs, shift, self.validation, environments, seed)
         environment, number = training_environments(inputs, shift, parts["train"], environments)
         graphs = replace(inputs.graphs, y=labels, environment=environment)
         schema = Schema(inputs.node, task, inputs.edge, number)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from outland.estimators.explaining import has_masks
 from outland.estimators.model import FittedModel
 from outland.estimators.words import MEANING, METRICS, distance_words, kept_word, limit_words
 
@@ -71,7 +70,7 @@ def _use(model: FittedModel) -> str:
     if model.task.kind == "binary":
         yes = _plain(model.classes[1])
         lines.insert(1, f"- A row's probability is that of {yes}; it is {limit_words(model)}.")
-    if has_masks(model.method):
+    if model.method.has_masks:
         lines.append(f"- Explanations part a molecule in two. {MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)
 

@@ -10,12 +10,12 @@ import torch
 from outland.chem.featurizer import Molecule
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
-from outland.estimators.explaining import Weights, has_masks, weigh
+from outland.estimators.explaining import Weights, weigh
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
 from outland.estimators.streaming import answers_of
-from outland.tables.labels import number
-from outland.tables.reading import Row, columns, need, need_smiles, read_rows
+from outland.tables.labels import parse_number
+from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Explained:
     """
 
     place: int
-    cells: Row
+    cells: Cells
     smiles: str
-    answer: Row
+    answer: Cells
     atoms: tuple[float, ...] = ()
     bonds: tuple[float, ...] = ()
     truth: str = ""
@@ -51,8 +51,8 @@ def explain_table(
     """The first `most` rows of a table."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use `explain` from Python")
-    need_smiles(path, smiles)
-    need(path, [target] if target else [])
+    require_smiles_column(path, smiles)
+    require_columns(path, [target] if target else [])
     target = target or _own_target(model, path)
     rows = list(islice(read_rows(path), most))
     found: list[Explained] = []
@@ -79,7 +79,7 @@ def explain_table(
 def _own_target(model: FittedModel, path: Path) -> str | None:
     """The column the model was trained on, if this table has it too."""
     name = model.about.get("source", {}).get("target")
-    return name if name in columns(path) else None
+    return name if name in column_names(path) else None
 
 
 def _by_molecule(
@@ -97,7 +97,7 @@ def _by_molecule(
 
 def _truth(text: str, model: FittedModel) -> str:
     """A label as the model names it; empty where it is none of its classes."""
-    value = number(text)
+    value = parse_number(text)
     if not model.classes:
         return "" if value is None else f"{value:g}"
     names = {str(one).lower(): str(one) for one in model.classes}
@@ -106,7 +106,7 @@ def _truth(text: str, model: FittedModel) -> str:
 
 def way(model: FittedModel) -> str:
     """How the weights came about, for a reader."""
-    if has_masks(model.method):
+    if model.method.has_masks:
         return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
     return (
         f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "

@@ -30,7 +30,7 @@ class Weights:
 
 def weigh(model: FittedModel, graphs: PackedGraphs) -> Weights:
     """What the model's predictions rest on."""
-    kind = STABLE if has_masks(model.method) else SALIENCY
+    kind = STABLE if model.method.has_masks else SALIENCY
     node, edge = [], []
     with one_thread():
         for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH):
@@ -38,11 +38,6 @@ def weigh(model: FittedModel, graphs: PackedGraphs) -> Weights:
             node.append(mask.node.detach().float().cpu())
             edge.append(mask.edge.detach().float().cpu())
     return Weights(torch.cat(node), torch.cat(edge), kind)
-
-
-def has_masks(method: Method) -> bool:
-    """Whether a method says itself what is stable."""
-    return type(method).masks is not Method.masks and getattr(method, "generator", True) is not None
 
 
 @torch.inference_mode()

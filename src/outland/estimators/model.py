@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from outland.devices import one_thread
 from outland.estimators.calibration import Calibration
@@ -109,21 +109,10 @@ class FittedModel:
 def run_batches(method: Method, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
     """Raw outputs and embeddings of graphs, on the host. An embedding is what the method's last layer reads."""
     method.eval()
-    device, width = next(method.parameters()).device, method.schema.task.outputs
-    seen: list[Tensor] = []
-    hooks = [
-        part.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-        for part in method.modules()
-        if isinstance(part, nn.Linear) and part.out_features == width
-    ]
     outputs, embeddings = [], []
-    try:
-        with one_thread():
-            for batch in Batches(graphs.to(device), torch.arange(len(graphs)), BATCH):
-                outputs.append(method(batch).cpu())
-                embeddings.append([one for one in seen if len(one) == batch.num_graphs][-1].cpu())
-                seen.clear()
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with one_thread():
+        for batch in Batches(graphs.to(next(method.parameters()).device), torch.arange(len(graphs)), BATCH):
+            embedding = method.embed(batch)
+            outputs.append(method.to_logits(embedding).cpu())
+            embeddings.append(embedding.cpu())
     return torch.cat(outputs).clone(), torch.cat(embeddings).clone()

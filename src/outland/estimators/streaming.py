@@ -25,7 +25,7 @@ from outland.estimators.seen import were_seen
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
 from outland.storage.files import aside, sweep, writable_folder
-from outland.tables.reading import Row, columns, need_smiles, read_rows
+from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
 _SAMPLE = 500  # new molecules that the shift is measured on
 _FEWEST = 20
@@ -93,7 +93,7 @@ def predict_table(
     rows, again = tee(read_rows(path))
     texts = (row.get(smiles, "") for row in rows)
     with _written(out) as stream:
-        writer = csv.DictWriter(stream, [*columns(path), *new_columns(model)], extrasaction="ignore")
+        writer = csv.DictWriter(stream, [*column_names(path), *new_columns(model)], extrasaction="ignore")
         writer.writeheader()
         wanted = MoleculeOptions(scaffold=False)
         for chunk in read_molecules(texts, wanted, f"Predicting {path.name}", workers=workers):
@@ -119,13 +119,13 @@ def measured(model: FittedModel, graphs: PackedGraphs) -> ShiftResult:
 def _check(model: FittedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: use it from Python")
-    need_smiles(path, smiles)
+    require_smiles_column(path, smiles)
     if not out.name.removesuffix(".gz").endswith(".csv"):
         raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
     if out.exists() and (not force or out.samefile(path)):
         hint = "choose another --out" if out.samefile(path) else "choose another --out, or replace it with --force"
         raise OutlandError(f"{out} exists: {hint}")
-    taken = set(columns(path)) & set(new_columns(model))
+    taken = set(column_names(path)) & set(new_columns(model))
     if taken:
         raise OutlandError(f"{path} has a column '{min(taken)}' already: take it away, or predict the original table")
 
@@ -153,7 +153,9 @@ def _written(out: Path) -> Iterator[IO[str]]:
         raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
 
 
-def _answered(model: FittedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport, smiles: str) -> Iterator[Row]:
+def _answered(
+    model: FittedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str
+) -> Iterator[Cells]:
     """The rows of a chunk with what the model says."""
     failures = dict(chunk.failures)
     said = iter(answers_of(model, chunk.molecules))
@@ -180,7 +182,7 @@ def chunk_start(chunk: Chunk) -> int:
     return min([*chunk.indices[:1], *(place for place, _ in chunk.failures[:1])])
 
 
-def answers_of(model: FittedModel, molecules: list[Molecule]) -> list[Row]:
+def answers_of(model: FittedModel, molecules: list[Molecule]) -> list[Cells]:
     """What the model says of molecules, as the columns it adds."""
     if not molecules:
         return []

@@ -38,10 +38,10 @@ def measure_augmentation(
 def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: torch.device) -> dict[str, float]:
     """`aug_train` and `aug_test`: GCS from a method's augmented graphs to its training and its test graphs.
 
-    ERM augments nothing: its copies are the training graphs, and their distance to themselves is the estimate's null.
+    The copies of a method that augments nothing are the training graphs: their distance to themselves is the null.
     """
     train, test = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
-    copies = train if spec.method == "erm" else augmented(method, splits.graphs, splits["train"], spec.seed)
+    copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else train
     schema = splits.schema if train.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
     schema = schema if train.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
     shifts = {
@@ -51,7 +51,7 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
         for name, other in (("aug_train", train), ("aug_test", test))
     }
     values = {name: result.covariate.mean for name, result in shifts.items()}
-    return values if spec.method != "erm" else values | {"aug_train": shifts["aug_train"].null.mean}
+    return values if method.augments else values | {"aug_train": shifts["aug_train"].null.mean}
 
 
 def measure_diversity(
@@ -63,12 +63,13 @@ def measure_diversity(
     """
     method, splits = prepare(spec, device, cache, data)
     method.reseed(spec.seed, device)
-    if spec.method != "aia":
+    if not method.learns_augmentation:
         return Measurement(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
-    pictures = PictureCallback.over_training(method, splits, spec.train.epochs)
+    pictures = PictureCallback.over_training(method, splits, spec.train.epochs) if method.has_masks else None
     moments = Moments(method, splits, seed=spec.seed, callback=pictures)
     Trainer(method, splits, spec.train, spec.seed, callback=moments).fit()
-    return Measurement(mask_entropies(moments), pictures.with_truth() if not spec.seed else [])
+    taken = pictures.with_truth() if pictures is not None and not spec.seed else []
+    return Measurement(mask_entropies(moments), taken)
 
 
 def mask_entropies(moments: Moments) -> dict[str, float]:
