@@ -111,7 +111,7 @@ def train(
     """
     from outland.datasets import DataFolder, find_dataset
     from outland.distributed import is_distributed_launch, is_main_process
-    from outland.report.findings import tell
+    from outland.report.dataset_text import print_description
     from outland.spec import RunSpec
     from outland.training.callbacks import progress_callback
     from outland.training.distributed_run import run_distributed
@@ -137,7 +137,7 @@ def train(
     files = DataFolder(data)
     try:
         if table is not None and is_main_process():
-            tell(
+            print_description(
                 find_dataset(dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, data=files),
                 folder / "quarantine.csv",
             )

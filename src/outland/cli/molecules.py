@@ -62,8 +62,8 @@ def fit(
     from outland.estimators.fitting import Plan
     from outland.estimators.folder import check_place
     from outland.estimators.tables import check_table, fit_splits
-    from outland.report.findings import tell
-    from outland.report.fit_text import score_table, sentences
+    from outland.report.dataset_text import print_description
+    from outland.report.fit_text import fit_summary, score_table
     from outland.settings import change, parse_assignments
     from outland.training.callbacks import progress_callback
 
@@ -77,11 +77,11 @@ def fit(
     source = find_dataset(table.name, settings)
     splits = source.load(table_domain(domain, split, time) or "scaffold", "covariate")
     screen = Console(soft_wrap=True)
-    tell(splits, folder.with_name(f"{folder.name}-set-aside.csv"))
+    print_description(splits, folder.with_name(f"{folder.name}-set-aside.csv"))
     fitted = fit_splits(splits, settings, plan, compare=compare, seed=seed, device=where, watch=progress_callback())
     save_folder(fitted.model, folder, force)
     screen.print(score_table(fitted))
-    for line in sentences(fitted, folder, str(table)):
+    for line in fit_summary(fitted, folder, str(table)):
         screen.print(line, highlight=False, markup=False)
 
 
@@ -111,7 +111,7 @@ def predict(
     from outland.estimators.seen import seen_words
     from outland.estimators.streaming import predict_table
     from outland.estimators.words import limit_words
-    from outland.report.trust import trust
+    from outland.report.advice import advise
 
     loaded = load_folder(model, find_device(device))
     place = out or Path(f"{table.name.split('.')[0]}-predicted.csv")
@@ -129,7 +129,7 @@ def predict(
     typer.echo(f"distance: {named} of {good:,}")
     if report.seen:
         typer.echo(f"{seen_words(report.seen, report.rows)}.")
-    typer.echo(trust(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
+    typer.echo(advise(report.shift, report.share("far"), report.share("edge", "far"), loaded.about))
 
 
 def explain(
@@ -155,8 +155,8 @@ def explain(
     from outland.estimators import load_folder
     from outland.estimators.explained import explain_table, way
     from outland.estimators.seen import seen_words
+    from outland.report.explain_notes import constant_weights, constant_weights_note
     from outland.report.explain_page import explain_page
-    from outland.report.explain_words import flat_parts, flat_words
     from outland.storage.files import write_text
     from outland.tables.reading import read_rows
 
@@ -174,5 +174,5 @@ def explain(
     typer.echo(f"{place}: {len(rows):,} molecules{f', the first of {table.name}; --most draws more' if more else ''}")
     typer.echo(f"shaded: {way(loaded)}")
     told = seen_words(sum(row.seen for row in rows), len(rows))
-    for note in filter(None, (flat_words(*flat_parts(rows)), told and f"{told}.")):
+    for note in filter(None, (constant_weights_note(*constant_weights(rows)), told and f"{told}.")):
         typer.echo(note)

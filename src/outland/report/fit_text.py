@@ -1,4 +1,4 @@
-"""What came out of a fit, in plain words."""
+"""The result of a fit: a table of scores, and a summary in sentences."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from outland.estimators.tables import Fitted
 from outland.estimators.words import METRICS, kept_word
 from outland.training.callbacks import format_score
 
-_POINTS = 0.1  # between validation and held-out score, above which it is said
-_HELD = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
+_NOTABLE_GAP = 0.1  # between validation and held-out score
+_GROUPS = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
 
 
 def score_table(fitted: Fitted) -> Table:
@@ -22,84 +22,85 @@ def score_table(fitted: Fitted) -> Table:
     table = Table("rows", "how many", *names, title=f"{METRICS[metric]}{unit} (95% interval)")
     for verdict in fitted.verdicts:
         part = "validation" if verdict.part == "val" else "held out"
-        table.add_row(part, f"{verdict.rows:,}", *(verdict.scant or _number(one, metric) for one in verdict.models))
+        table.add_row(part, f"{verdict.rows:,}", *(verdict.scant or _format(score, metric) for score in verdict.models))
     return table
 
 
-def _number(one: Judgement, metric: str) -> str:
-    if one.low is None:
-        return format_score(one.value, metric)
-    return f"{format_score(one.value, metric)} ({format_score(one.low, metric)} to {format_score(one.high, metric)})"
+def _format(score: Judgement, metric: str) -> str:
+    value, low, high = (format_score(number, metric) for number in (score.value, score.low, score.high))
+    return value if score.low is None else f"{value} ({low} to {high})"
 
 
-def sentences(fitted: Fitted, folder: Path, table: str) -> list[str]:
-    """The summary: how good, against ERM, how long, and what to do next."""
+def fit_summary(fitted: Fitted, folder: Path, table: str) -> list[str]:
+    """Lines on the held-out score, the difference to ERM, the shift, the time taken, and the next commands."""
     held = fitted.verdicts[-1]
     return [
-        _quality(fitted, held),
+        quality_sentence(fitted, held),
         *filter(None, [kept_word(fitted.model.about, fitted.model.classes)]),
-        *_harder(fitted),
-        *_against(fitted, held),
-        *_distance(fitted),
-        _time(fitted),
+        *difficulty_sentences(fitted),
+        *reference_sentences(fitted, held),
+        *_shift_sentences(fitted),
+        _time_sentence(fitted),
         f"Model: {folder} (its card is {folder / 'README.md'})",
         "Next:",
-        *_next(fitted, folder, table),
+        *_next_commands(fitted, folder, table),
     ]
 
 
-def _next(fitted: Fitted, folder: Path, table: str) -> list[str]:
-    answer = "a probability" if fitted.model.classes else "a prediction"
+def _next_commands(fitted: Fitted, folder: Path, table: str) -> list[str]:
+    output = "a probability" if fitted.model.classes else "a prediction"
     commands = {
-        f"outland predict {folder} NEW.csv": f"{answer} and a distance for each new molecule",
+        f"outland predict {folder} NEW.csv": f"{output} and a distance for each new molecule",
         f"outland explain {folder} {table}": "which atoms each prediction rests on",
         f"outland shift {table} NEW.csv": "how far the new molecules are",
     }
     width = max(map(len, commands))
-    return [f"  {command:<{width}}  # {what}" for command, what in commands.items()]
+    return [f"  {command:<{width}}  # {effect}" for command, effect in commands.items()]
 
 
-def _quality(fitted: Fitted, held: Verdict) -> str:
-    one, model = held.models[0], fitted.model
-    beyond = f"On {counted(held.rows, 'molecule')} of {_HELD.get(model.about['shift'], 'a part')} it has not seen"
+def quality_sentence(fitted: Fitted, held: Verdict) -> str:
+    """The score on held-out molecules, or why there is none."""
+    score, model = held.models[0], fitted.model
+    rows = f"On {counted(held.rows, 'molecule')} of {_GROUPS.get(model.about['shift'], 'a part')} it has not seen"
     if model.about["shift"] == "random":
-        beyond = f"On {counted(held.rows, 'molecule')} drawn at random and not seen"
-    if one.value is None:
-        return f"{beyond}, it cannot be judged: they are all of one class. Another --domain may do better."
+        rows = f"On {counted(held.rows, 'molecule')} drawn at random and not seen"
+    if score.value is None:
+        return f"{rows}, it cannot be judged: they are all of one class. Another --domain may do better."
     if held.scant:
         needed = "20 molecules" if held.rare is None else "10 molecules of each class"
         return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --domain may do better."
     if held.metric == "rmse":
         mean = f"always saying the training mean is off by {format_score(held.mean_error, 'rmse')}"
-        return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; {mean}."
+        return f"{rows}, its predictions are off by {_format(score, 'rmse')}; {mean}."
     if held.metric == "accuracy":
-        return f"{beyond}, {_number(one, held.metric)} % are called right."
-    chance = "" if one.low is None or one.low > 0.5 else " Chance gives 50: this may be no better."
+        return f"{rows}, {_format(score, held.metric)} % are called right."
+    chance = "" if score.low is None or score.low > 0.5 else " Chance gives 50: this may be no better."
     yes, no = model.classes[1], model.classes[0]
-    return f"{beyond}, it puts a '{yes}' above a '{no}' in {_number(one, held.metric)} % of pairs.{chance}"
+    return f"{rows}, it puts a '{yes}' above a '{no}' in {_format(score, held.metric)} % of pairs.{chance}"
 
 
-def _harder(fitted: Fitted) -> list[str]:
-    """Whether validation rows promise what held-out rows do not keep, or the other way round."""
+def difficulty_sentences(fitted: Fitted) -> list[str]:
+    """A note where the held-out score is far below or above the validation score."""
     (first, last), metric = [verdict.models[0].value for verdict in fitted.verdicts], fitted.verdicts[0].metric
     if metric == "rmse" or first is None or last is None or any(verdict.scant for verdict in fitted.verdicts):
         return []
-    if abs(first - last) <= _POINTS:
+    if abs(first - last) <= _NOTABLE_GAP:
         return []
-    what = _HELD.get(fitted.model.about["shift"], "rows")
+    groups = _GROUPS.get(fitted.model.about["shift"], "rows")
     word, advice = ("harder", "expect about the held-out score on new ones")
     if last > first:
         word, advice = ("easier", "new ones may be of either sort")
     return [
-        f"The held-out {what} are {word} than the validation ones by {100 * abs(first - last):.0f} points: {advice}."
+        f"The held-out {groups} are {word} than the validation ones by {100 * abs(first - last):.0f} points: {advice}."
     ]
 
 
-def _against(fitted: Fitted, held: Verdict) -> list[str]:
+def reference_sentences(fitted: Fitted, held: Verdict) -> list[str]:
+    """The difference to ERM on held-out molecules, and whether it is shown to be one."""
     if fitted.reference is None or held.scant or held.difference is None or held.difference.value is None:
         return []
-    one, name = held.difference, fitted.model.method.name
-    value, low, high = held.difference.value, one.low, one.high
+    name = fitted.model.method.name
+    value, low, high = held.difference.value, held.difference.low, held.difference.high
     scale, digits = (1, 3) if held.metric == "rmse" else (100, 1)
     if low is None or high is None:
         few = "molecules of so few scaffolds cannot tell whether that is luck"
@@ -111,7 +112,7 @@ def _against(fitted: Fitted, held: Verdict) -> list[str]:
     return [f"Against ERM, plain training: {numbers}; on these molecules {name} is {word} (one seed)."]
 
 
-def _distance(fitted: Fitted) -> list[str]:
+def _shift_sentences(fitted: Fitted) -> list[str]:
     held = fitted.model.about["held_out"]
     if "gcs" not in held:
         return []
@@ -122,7 +123,7 @@ def _distance(fitted: Fitted) -> list[str]:
     ]
 
 
-def _time(fitted: Fitted) -> str:
+def _time_sentence(fitted: Fitted) -> str:
     model, reference = fitted.model, fitted.reference
     epochs = counted(model.about["train"]["epochs"], "epoch")
     parts = [f"{model.method.name} {model.about['seconds']:.0f} s for {epochs}"]
