@@ -28,7 +28,7 @@ from outland.studies.tuned import with_tuned_settings
 from outland.training import RunRecord, RunSpec, load_model
 from tests.conftest import SAMPLES
 from tests.faults.hostile import Tried, altered, damaged, many, odd, resealed, sealed
-from tests.graphs.test_cache import RECIPE, toy
+from tests.graphs.test_cache import KEY, toy
 
 pytestmark = pytest.mark.faults
 WORDS = ["train.epochs=2", "data.limit=24", "backbone.width=8"]
@@ -81,8 +81,8 @@ def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
 
 def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
     tried, cache = Tried(), Cache(tmp_path)
-    cache.store(RECIPE, toy())
-    entry = read_snapshot(cache.path(RECIPE))
+    cache.store(KEY, toy())
+    entry = read_snapshot(cache.path(KEY))
     names = sorted(entry.tensors)
 
     @many(300)
@@ -98,10 +98,10 @@ def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
                 large = tensor.clone().fill_(100) if change == "large" else tensor
                 tensors[name] = {"wrong": tensor.double(), "short": tensor[:1].clone()}.get(change, large)
         try:
-            sealed(cache.path(RECIPE), values, tensors)
+            sealed(cache.path(KEY), values, tensors)
         except ValueError:
             return
-        found = tried(lambda: cache.load(RECIPE))
+        found = tried(lambda: cache.load(KEY))
         if found is not None:
             tried(lambda: walk(found))
 

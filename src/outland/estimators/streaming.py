@@ -24,7 +24,7 @@ from outland.estimators.model import FittedModel
 from outland.estimators.seen import were_seen
 from outland.graphs import PackedGraphs
 from outland.shift import ShiftResult, measure_shift
-from outland.storage.files import aside, sweep, writable_folder
+from outland.storage.files import remove_scratch, scratch_path, writable_folder
 from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
 _SAMPLE = 500  # new molecules that the shift is measured on
@@ -135,12 +135,12 @@ def _written(out: Path) -> Iterator[IO[str]]:
     """A file that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
     writable_folder(out.parent)
     lock = out.with_name(f".{out.name}.lock")
-    place = aside(out)
+    place = scratch_path(out)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
         with FileLock(lock, timeout=0):
             try:
-                sweep(out.parent, glob.escape(out.name))
+                remove_scratch(out.parent, glob.escape(out.name))
                 with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(place, "xt", **text)) as stream:
                     yield stream
                 place.replace(out)

@@ -18,7 +18,7 @@ from outland.graphs import Cache, Schema, Splits
 from outland.methods import Method, build_method, is_file, rebuild_method
 from outland.progress import say
 from outland.spec import RunSpec
-from outland.storage.files import sweep, writable_folder, write_text
+from outland.storage.files import remove_scratch, writable_folder, write_text
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
@@ -148,8 +148,8 @@ class RunFolder:
         writable_folder(self.path)
         try:
             with FileLock(self.path / ".lock", timeout=0):
-                sweep(self.path, "spec.json", "record.json", "model")
-                sweep(self.checkpoints.folder, "epoch-*")
+                remove_scratch(self.path, "spec.json", "record.json", "model")
+                remove_scratch(self.checkpoints.folder, "epoch-*")
                 if force:
                     self._clear()
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
