@@ -6,7 +6,7 @@ import torch
 
 from outland.chem.featurizer import featurize, parse
 from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, factorize, pack_molecules, read_molecules
-from outland.graphs.packed import reverse_edges
+from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
 
