@@ -7,7 +7,7 @@ import torch
 
 from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurize, parse
 from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, factorize, pack_molecules, read_molecules
-from outland.graphs.packed import reverse_edges
+from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
 

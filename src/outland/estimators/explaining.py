@@ -76,7 +76,7 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
         if states.grad is not None:
             moved = moved + (states.detach() * states.grad).sum(1).abs()
     top = moved.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_batch, moved, "amax")
-    node = moved / batch.spread(top.clamp(min=1e-12))
+    node = moved / batch.broadcast_to_nodes(top.clamp(min=1e-12))
     return Mask(node, (batch.at_source(node) + batch.at_target(node)) / 2)
 
 
