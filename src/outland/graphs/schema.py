@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from torch import Tensor
+
 from outland.settings import shaped
 
 Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
@@ -25,17 +27,24 @@ class Task:
 
     `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers.
     `binary`: `outputs` yes/no questions, labels `[G, outputs]` of 0, 1 or NaN for unknown.
-    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown.
+    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown. Where they are standardized, `mean` and
+    `std` of each output lead back to the labels' own units.
     """
 
     kind: Literal["multiclass", "binary", "regression"]
     outputs: int
     metric: Metric
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger metric is a better one."""
         return self.metric != "rmse"
+
+    def in_label_units(self, values: Tensor) -> Tensor:
+        """Standardized outputs or labels `[..., outputs]` in the labels' own units."""
+        return values * values.new_tensor(self.std) + values.new_tensor(self.mean) if self.std else values
 
 
 @dataclass(frozen=True)
@@ -71,4 +80,8 @@ class Schema:
         assert node is not None
         if plain["task"]["outputs"] < 1 or plain["environments"] < 0:
             raise ValueError("the schema has an impossible task")
-        return cls(node, Task(**plain["task"]), features(plain["edge"]), plain["environments"])
+        task = plain["task"]
+        if any(len(task[name]) not in (0, task["outputs"]) for name in ("mean", "std")) or min(task["std"], default=1) <= 0:
+            raise ValueError("the schema has an impossible task")
+        task = Task(**{**task, "mean": tuple(task["mean"]), "std": tuple(task["std"])})
+        return cls(node, task, features(plain["edge"]), plain["environments"])

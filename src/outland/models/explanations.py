@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from outland.devices import one_thread
-from outland.estimators.model import BATCH, FittedModel
 from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
+from outland.models.model import BATCH_SIZE, TrainedModel
 from outland.nn import Mask
 from outland.nn.features import FeatureEncoder
 
@@ -27,26 +27,36 @@ class Weights:
     edge: Tensor
     kind: str
 
+    def by_graph(self, graphs: PackedGraphs) -> list[tuple[Tensor, Tensor]]:
+        """Node and edge weights of each graph."""
+        nodes = self.node.split(graphs.node_counts.tolist())
+        return list(zip(nodes, self.edge.split(graphs.edge_counts.tolist()), strict=True))
 
-def weigh(model: FittedModel, graphs: PackedGraphs) -> Weights:
-    """What the model's predictions rest on."""
-    kind = STABLE if has_masks(model.method) else SALIENCY
+
+def explain_weights(model: TrainedModel, graphs: PackedGraphs) -> Weights:
+    """Node and edge weights that the model's predictions rest on."""
+    kind = STABLE if model.method.has_masks else SALIENCY
     node, edge = [], []
     with one_thread():
-        for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH):
-            mask = _stable(model.method, batch) if kind == STABLE else saliency(model.method, batch)
+        for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH_SIZE):
+            mask = _stable_mask(model.method, batch) if kind == STABLE else saliency(model.method, batch)
             node.append(mask.node.detach().float().cpu())
             edge.append(mask.edge.detach().float().cpu())
     return Weights(torch.cat(node), torch.cat(edge), kind)
 
 
-def has_masks(method: Method) -> bool:
-    """Whether a method says itself what is stable."""
-    return type(method).masks is not Method.masks and getattr(method, "generator", True) is not None
+def weights_phrase(model: TrainedModel) -> str:
+    """How the weights come about, for a reader."""
+    if model.method.has_masks:
+        return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
+    return (
+        f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "
+        f"as much as the {'atom' if model.kind == 'molecules' else 'node'} that moves it most"
+    )
 
 
 @torch.inference_mode()
-def _stable(method: Method, batch: GraphBatch) -> Mask:
+def _stable_mask(method: Method, batch: GraphBatch) -> Mask:
     method.eval()
     return method.masks(batch)["stable"].symmetric(batch)
 
@@ -57,17 +67,17 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
     It is :math:`|x_i \cdot \partial z / \partial x_i|`, 1 at the most a graph; an edge has the mean of its ends.
     """
     method.eval()
-    seen: list[Tensor] = []
+    inputs: list[Tensor] = []
 
-    def keep(_: Any, __: Any, output: Tensor) -> Tensor:
+    def retain(_: Any, __: Any, output: Tensor) -> Tensor:
         if output.shape[0] == batch.num_nodes and not output.requires_grad:
             output = output.detach().requires_grad_(True)
         if output.shape[0] == batch.num_nodes and output.requires_grad:
             output.retain_grad()
-            seen.append(output)
+            inputs.append(output)
         return output
 
-    hooks = [part.register_forward_hook(keep) for part in method.modules() if isinstance(part, FeatureEncoder)]
+    hooks = [module.register_forward_hook(retain) for module in method.modules() if isinstance(module, FeatureEncoder)]
     try:
         with torch.enable_grad():
             outputs = method(batch)
@@ -76,33 +86,31 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
         for hook in hooks:
             hook.remove()
         method.zero_grad(set_to_none=True)
-    moved = outputs.new_zeros(batch.num_nodes)
-    for states in seen:
+    change = outputs.new_zeros(batch.num_nodes)
+    for states in inputs:
         if states.grad is not None:
-            moved = moved + (states.detach() * states.grad).sum(1).abs()
-    top = moved.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_batch, moved, "amax")
-    node = moved / batch.spread(top.clamp(min=1e-12))
+            change = change + (states.detach() * states.grad).sum(1).abs()
+    largest = change.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_batch, change, "amax")
+    node = change / batch.spread(largest.clamp(min=1e-12))
     return Mask(node, (batch.at_source(node) + batch.at_target(node)) / 2)
 
 
-def explain_graphs(model: FittedModel, graphs: PackedGraphs) -> list["Explanation"]:
+def explain_graphs(model: TrainedModel, graphs: PackedGraphs) -> list["Explanation"]:
     """One PyG explanation a graph: `x`, `edge_index`, `node_mask` `[n, 1]`, `edge_mask` `[E]`, `prediction`."""
     from torch_geometric.explain import Explanation
 
-    weights, answers = weigh(model, graphs), model.answer(graphs)
-    nodes, edges = graphs.node_counts.tolist(), graphs.edge_counts.tolist()
-    masks = zip(weights.node.split(nodes), weights.edge.split(edges), strict=True)
-    found = []
-    for place, (data, (node, edge)) in enumerate(zip(graphs.to_data_list(), masks, strict=True)):
-        one = Explanation(
+    weights, outputs = explain_weights(model, graphs), model.predict(graphs).outputs
+    explanations = []
+    for index, (data, (node, edge)) in enumerate(zip(graphs.to_data_list(), weights.by_graph(graphs), strict=True)):
+        explanation = Explanation(
             x=data.x.long() if not data.x.is_floating_point() else data.x,
             edge_index=data.edge_index,
             node_mask=node[:, None],
             edge_mask=edge,
-            prediction=answers.outputs[place : place + 1],
+            prediction=outputs[index : index + 1],
             kind=weights.kind,
         )
         if data.edge_attr is not None:
-            one.edge_attr = data.edge_attr
-        found.append(one)
-    return found
+            explanation.edge_attr = data.edge_attr
+        explanations.append(explanation)
+    return explanations
