@@ -49,8 +49,8 @@ def trainer(
 
 def losses(runs: list[Trainer]) -> list[list[dict]]:
     """The losses of an epoch of each run, a step of each in turn."""
-    steps = [run._ready()[0] for run in runs]
-    walks = [run.recorder.each(one.epoch(0, 100)) for run, one in zip(runs, steps, strict=True)]
+    steps = [run.new_steps() for run in runs]
+    walks = [run.capture.on_stream(one.epoch(0, 100)) for run, one in zip(runs, steps, strict=True)]
     while walks:
         walks = [walk for walk in walks if next(walk, StopIteration) is not StopIteration]
     return [one.log() for one in steps]

@@ -47,8 +47,8 @@ def plain(seed: int) -> dict[str, float]:
     loader = DataLoader(graphs["train"], BATCH, shuffle=True)
     for epoch in range(EPOCHS):
         factor = (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
-        for optimiser, rate in zip(model.optimisers, (1e-3, 5e-3), strict=False):
-            optimiser.param_groups[0]["lr"] = rate * factor
+        for optimizer, rate in zip(model.optimizers, (1e-3, 5e-3), strict=False):
+            optimizer.param_groups[0]["lr"] = rate * factor
         for data in loader:
             model.step(data)
     model.eval()

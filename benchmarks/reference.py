@@ -97,7 +97,7 @@ class ERM(nn.Module):
         self.schema = schema
         self.encoder = Encoder(schema, width, 4, dropout=dropout)
         self.head = nn.Linear(width, schema.task.outputs)
-        self.optimiser: torch.optim.Optimizer | None = None
+        self.optimizer: torch.optim.Optimizer | None = None
 
     def forward(self, data: Batch) -> Tensor:
         return self.head(global_mean_pool(self.encoder(data.x, data), data.batch, data.num_graphs))
@@ -110,12 +110,12 @@ class ERM(nn.Module):
 
     def step(self, data: Batch) -> None:
         """One training step."""
-        if self.optimiser is None:
-            self.optimiser = torch.optim.Adam(self.parameters(), 1e-3, weight_decay=5e-6)
+        if self.optimizer is None:
+            self.optimizer = torch.optim.Adam(self.parameters(), 1e-3, weight_decay=5e-6)
         self.train()
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         self.risk(self(data), data).backward()
-        self.optimiser.step()
+        self.optimizer.step()
 
 
 class AIA(ERM):
@@ -126,7 +126,7 @@ class AIA(ERM):
         self.front = Encoder(schema, width, 2, dropout=dropout)
         self.encoder = Encoder(schema, width, 2, inputs=width, dropout=dropout)
         self.generator, self.augmenter = Masker(schema, width, dropout), Masker(schema, width, dropout)
-        self.optimisers: list[torch.optim.Optimizer] = []
+        self.optimizers: list[torch.optim.Optimizer] = []
 
     def embed(self, states: Tensor, data: Batch, masks: tuple[Tensor, Tensor] | None) -> Tensor:
         node, edge = masks if masks is not None else (None, None)
@@ -154,10 +154,10 @@ class AIA(ERM):
 
     def step(self, data: Batch) -> None:
         """Both moves of a training step."""
-        if not self.optimisers:
+        if not self.optimizers:
             stable = [*self.front.parameters(), *self.encoder.parameters(), *self.head.parameters()]
             stable += list(self.generator.parameters())
-            self.optimisers = [
+            self.optimizers = [
                 torch.optim.Adam(stable, 1e-3, weight_decay=5e-6),
                 torch.optim.Adam(self.augmenter.parameters(), 5e-3, weight_decay=5e-6),
             ]
@@ -166,7 +166,7 @@ class AIA(ERM):
         self.zero_grad()
         alone, augmented, stable = self.both(data)
         (self.risk(alone, data) + self.risk(augmented, data) + self.ratio(stable, data, (0.5, 0.5))).backward()
-        self.optimisers[0].step()
+        self.optimizers[0].step()
         self.eval()
         self.augmenter.train()
         self.zero_grad()
@@ -174,4 +174,4 @@ class AIA(ERM):
         augmented, original = self.embed(states, data, adversarial), self.embed(states, data, None)
         loss = -self.risk(self.head(augmented), data) + 0.2 * (augmented - original).square().mean()
         (loss + 0.5 * self.ratio(adversarial, data, (1.0, 0.8))).backward()
-        self.optimisers[1].step()
+        self.optimizers[1].step()

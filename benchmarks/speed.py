@@ -28,7 +28,7 @@ from outland.graphs import Batches, Splits
 from outland.methods import METHODS, Progress, build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings
-from outland.training.precision import computing
+from outland.training.precision import autocast
 from outland.training.record import describe_platform
 from outland.training.steps import Steps
 
@@ -47,7 +47,7 @@ class Ours:
         frame = TrainSettings(epochs=10**6, batch_size=batch_size)
         self.trainer = Trainer(method, self.splits, frame, replay=device.type == "cuda")
         method.reseed(0, device)
-        self.steps: Steps = self.trainer._ready()[0]
+        self.steps: Steps = self.trainer.new_steps()
         self.epochs = 0
         self._walk = iter(())
         if device.type == "cuda":  # every shape of batch is met, and recorded, before a clock starts
@@ -62,7 +62,7 @@ class Ours:
                 next(self._walk)
                 return
             except StopIteration:
-                self._walk = self.trainer.recorder.each(self.steps.epoch(self.epochs, 10**6))
+                self._walk = self.trainer.capture.on_stream(self.steps.epoch(self.epochs, 10**6))
                 self.epochs += 1
 
 
@@ -202,7 +202,7 @@ def epoch(device: torch.device, rounds: int) -> dict:
     ours = Ours("aia", splits, device, 300)
     parts = [index for part, index in splits.parts.items() if part != "train"]
     loaders = [DataLoader(splits.graphs.select(index).to_data_list(), 64) for index in parts]
-    evaluation = ours.trainer._ready()[1]
+    evaluation = ours.trainer.new_evaluation()
 
     def our_epoch() -> None:
         for _ in range(len(ours.trainer.batches)):
@@ -310,7 +310,7 @@ def floor(device: torch.device, rounds: int) -> dict:
         ours.trainer.stepper.step(batch, Progress())  # it sees nothing of what our own kernels do
     rows, inner, columns = (8192, 8192, 8192) if device.type == "cuda" else (608, 300, 600)
     a, b = (torch.randn(shape, device=device) for shape in ((rows, inner), (inner, columns)))
-    with computing("tf32", device):
+    with autocast("tf32", device):
         times = race({"product": lambda: a @ b, "step": ours.step}, device, rounds, 5)
     rate = 2 * rows * inner * columns / times.ms("product") * 1e3
     operations = counter.get_total_flops()

@@ -49,7 +49,7 @@ class NoWaiting(TorchDispatchMode):
 class StopsAfterOne(Callback):
     """Ctrl-C in the second epoch."""
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         if row["epoch"] == 1:
             raise KeyboardInterrupt
 
@@ -139,9 +139,9 @@ class MethodCase:
         erm = build_method("erm", schema, self.reference_backbone(method), method_settings("erm", {})).double()
         erm.classifier.load_state_dict(self.classifier_state(method))
         batch = doubled(whole(graphs))
-        stepper._gradients(stepper.movers[self.classifier_phase(stepper)], batch, Progress())
+        stepper.backward(stepper.optimizers[self.classifier_phase(stepper)], batch, Progress())
         reference = Stepper(erm, FRAME)
-        reference._gradients(reference.movers[0], batch, Progress())
+        reference.backward(reference.optimizers[0], batch, Progress())
         found = self.classifier_gradients(method)
         for name, parameter in erm.classifier.named_parameters():
             ours = found[name]
@@ -185,14 +185,16 @@ class MethodCase:
     def test_each_phase_moves_its_own_parameters_only(self, any_set):
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs)
-        assert {id(p) for mover in stepper.movers for p in mover.parameters} == {id(p) for p in method.parameters()}
-        for mover in stepper.movers:
+        assert {id(p) for optimizer in stepper.optimizers for p in optimizer.parameters} == {
+            id(p) for p in method.parameters()
+        }
+        for optimizer in stepper.optimizers:
             for parameter in method.parameters():
                 parameter.grad = None
-            stepper._gradients(mover, doubled(whole(graphs)), Progress())
-            own = {id(parameter) for parameter in mover.parameters}
+            stepper.backward(optimizer, doubled(whole(graphs)), Progress())
+            own = {id(parameter) for parameter in optimizer.parameters}
             assert all(parameter.grad is None for parameter in method.parameters() if id(parameter) not in own)
-            assert any(parameter.grad is not None and (parameter.grad != 0).any() for parameter in mover.parameters)
+            assert any(parameter.grad is not None and (parameter.grad != 0).any() for parameter in optimizer.parameters)
 
     def test_one_seed_decides_everything(self, any_splits):
         curves = []
@@ -220,12 +222,12 @@ class MethodCase:
         lowered = 0
         for seed in range(20):
             method, stepper = self.ready(motif.schema, graphs, seed=seed)
-            mover = stepper.movers[self.classifier_phase(stepper)]
+            optimizer = stepper.optimizers[self.classifier_phase(stepper)]
             batch = doubled(whole(graphs))
-            first = stepper._gradients(mover, batch, Progress())
-            mover.optimiser.step()
+            first = stepper.backward(optimizer, batch, Progress())
+            optimizer.adam.step()
             method.reseed(seed, torch.device("cpu"))  # the same draws: others make another loss
-            second = stepper._gradients(mover, batch, Progress())
+            second = stepper.backward(optimizer, batch, Progress())
             lowered += bool(sum(second.values()) < sum(first.values()))
         assert lowered >= self.lowers
 
@@ -238,7 +240,7 @@ class MethodCase:
         for _ in range(2):
             for value in stepper.step(batch, Progress()).values():
                 assert value.isfinite()
-        assert all(parameter.isfinite().all() for parameter in stepper.everyone)
+        assert all(parameter.isfinite().all() for parameter in stepper.parameters)
 
     def test_padding_changes_neither_losses_nor_gradients(self, any_set):
         schema, graphs = any_set
@@ -246,10 +248,10 @@ class MethodCase:
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, **self.still)
             found = []
-            for mover in stepper.movers:
+            for optimizer in stepper.optimizers:
                 method.reseed(0, torch.device("cpu"))
-                terms = stepper._gradients(mover, doubled(whole(graphs, layout)), Progress())
-                found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+                terms = stepper.backward(optimizer, doubled(whole(graphs, layout)), Progress())
+                found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
             results.append(found)
         assert len(results[0]) > 5
         for one, other in zip(*results, strict=True):
@@ -282,10 +284,10 @@ class MethodCase:
         schema, graphs = any_set
         _, stepper = self.ready(schema, graphs)
         batch = doubled(whole(graphs, "padded"))
-        stepper.step(batch, Progress())  # the optimisers make their state
+        stepper.step(batch, Progress())  # the optimizers make their state
         with NoWaiting():
-            for mover in stepper.movers:
-                stepper._gradients(mover, batch, Progress())
+            for optimizer in stepper.optimizers:
+                stepper.backward(optimizer, batch, Progress())
 
     @pytest.mark.parametrize("kind", ["gcn", "gcnii", "gat"])
     def test_every_backbone_serves(self, any_set, kind):

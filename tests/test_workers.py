@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from outland.errors import OutlandError
-from outland.workers import spread
+from outland.workers import map_ordered
 
 
 def square(number):
@@ -44,12 +44,12 @@ def die_half_way(number):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_order(workers):
-    assert list(spread(square, range(50), workers)) == [number * number for number in range(50)]
+    assert list(map_ordered(square, range(50), workers)) == [number * number for number in range(50)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_the_work_is_the_callers(workers):
-    stream = spread(stumble, range(50), workers)
+    stream = map_ordered(stumble, range(50), workers)
     assert list(islice(stream, 5)) == [0, 1, 2, 3, 4]
     with pytest.raises(OutlandError, match="five is right out"):
         next(stream)
@@ -66,12 +66,12 @@ def awkward(number):
 
 def test_an_error_that_cannot_travel_still_says_what_it_is():
     with pytest.raises(OutlandError, match="Awkward: this and that"):
-        list(spread(awkward, range(9), 2))
+        list(map_ordered(awkward, range(9), 2))
 
 
 def test_a_stream_that_is_left_early_reads_no_further_and_ends_its_processes():
     numbers = count()
-    stream = spread(square, numbers, 2)
+    stream = map_ordered(square, numbers, 2)
     assert next(stream) == 0
     stream.close()
     assert next(numbers) == 8  # eight ahead, no more
@@ -81,12 +81,12 @@ def test_a_stream_that_is_left_early_reads_no_further_and_ends_its_processes():
 @pytest.mark.parametrize("work", [die, die_half_way])
 def test_a_process_that_dies_is_a_sentence(work):
     with pytest.raises(OutlandError, match="a process died at its work"):
-        list(spread(work, range(50), 2))
+        list(map_ordered(work, range(50), 2))
     assert not multiprocessing.active_children()
 
 
 def test_processes_killed_from_outside_are_a_sentence():
-    stream = spread(big, count(), 2)
+    stream = map_ordered(big, count(), 2)
     next(stream)
     for child in multiprocessing.active_children():
         child.kill()

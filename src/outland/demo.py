@@ -9,7 +9,7 @@ from rich.table import Table
 from outland.graphs import Cache
 from outland.report.masks import draw_masks
 from outland.training import RunRecord, RunSpec, load_model, prepare, run
-from outland.training.callbacks import progress_callback, shown
+from outland.training.callbacks import format_score, progress_callback
 from outland.training.runs import RunFolder
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.
@@ -52,7 +52,7 @@ def _table(records: dict[str, RunRecord]) -> Table:
     table = Table("", "same bases as training", "stars (validation)", "paths (test)", "seconds", title="Accuracy in %")
     for method, record in records.items():
         chosen = record.selection[record.selected]
-        scores = [shown(chosen[part], record.metric) for part in ("id_test", "val", "test")]
+        scores = [format_score(chosen[part], record.metric) for part in ("id_test", "val", "test")]
         table.add_row(method.upper(), *scores, f"{record.timing['seconds']:.0f}")
     return table
 

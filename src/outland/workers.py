@@ -1,9 +1,7 @@
-"""Work shared out to other processes, in order and never too far ahead.
+"""Ordered map over worker processes, with bounded look-ahead."""
 
-Written by hand because concurrent.futures sends the results of all its processes through one pipe, whose writing end
-it keeps open itself: when a process is killed in the middle of a result, the reader waits for the rest for ever. Here
-each process has a pipe of its own, which ends when the process does.
-"""
+# By hand: concurrent.futures and joblib's loky read all results from one pipe, and a worker killed half-way through
+# writing to it blocks the reader for ever; here each worker has its own pipe, which ends when the worker does.
 
 import os
 import pickle
@@ -25,20 +23,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def cores() -> int:
-    """How many cores this process may use."""
+def available_cores() -> int:
+    """Number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """The results of `work` on each item, in order; memory does not grow with the number of items."""
+def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield `function(item)` for each item, in order; at most `4 * workers` items are read ahead."""
     if workers < 2:
-        yield from map(work, items)
+        yield from map(function, items)
         return
-    with ThreadPoolExecutor(workers) as threads, _processes(work, workers) as idle:
+    with ThreadPoolExecutor(workers) as threads, _processes(function, workers) as idle:
         pending: deque[Future[Result]] = deque()
         for item in items:
-            pending.append(threads.submit(_ask, idle, item))
+            pending.append(threads.submit(_request, idle, item))
             if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -46,10 +44,10 @@ def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) 
 
 
 @contextmanager
-def _processes(work: Callable[[Any], Any], workers: int) -> Iterator[SimpleQueue[Connection]]:
-    """The pipes of so many processes that do the work. On leaving they end, whatever they are at.
+def _processes(function: Callable[[Any], Any], workers: int) -> Iterator[SimpleQueue[Connection]]:
+    """Start `workers` processes and yield a queue of their pipes; on exit the processes are killed.
 
-    The processes are fresh ones: a fork would inherit the locks of torch's threads and of the cache.
+    They are spawned: a fork would inherit the locks of torch's threads and of the cache.
     """
     context = get_context("spawn")
     idle: SimpleQueue[Connection] = SimpleQueue()
@@ -57,7 +55,7 @@ def _processes(work: Callable[[Any], Any], workers: int) -> Iterator[SimpleQueue
     try:
         for _ in range(workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(work, theirs), daemon=True)
+            process = context.Process(target=_serve, args=(function, theirs), daemon=True)
             with _hidden_script():
                 process.start()
             theirs.close()
@@ -70,8 +68,8 @@ def _processes(work: Callable[[Any], Any], workers: int) -> Iterator[SimpleQueue
             process.join()
 
 
-def _ask(idle: SimpleQueue[Connection], item: Any) -> Any:
-    """Send one item to a process that is idle, and wait for what it answers."""
+def _request(idle: SimpleQueue[Connection], item: Any) -> Any:
+    """The result of one item, computed by an idle process."""
     pipe = idle.get()
     try:
         pipe.send(item)
@@ -85,30 +83,30 @@ def _ask(idle: SimpleQueue[Connection], item: Any) -> Any:
     return result
 
 
-def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """Answer items until the process that asks has gone."""
+def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
+    """Worker loop: receive items and send `(result, error)` until the parent has gone."""
     import torch
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides what an interruption means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     while True:
         try:
             item = pipe.recv()
         except (EOFError, OSError):
             return
-        answer: tuple[Any, Exception | None]
+        response: tuple[Any, Exception | None]
         try:
-            answer = (work(item), None)
+            response = (function(item), None)
         except Exception as error:
-            answer = (None, _portable(error))
+            response = (None, _picklable(error))
         try:
-            pipe.send(answer)
+            pipe.send(response)
         except OSError:
             return
 
 
-def _portable(error: Exception) -> Exception:
-    """The error if it survives the way between processes, else one that says the same."""
+def _picklable(error: Exception) -> Exception:
+    """The error if it can be pickled, else an `OutlandError` with its name and message."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -118,7 +116,7 @@ def _portable(error: Exception) -> Exception:
 
 @contextmanager
 def _hidden_script() -> Iterator[None]:
-    """Keep processes started meanwhile from running the caller's script again: one without a guard would hang."""
+    """Keep spawned processes from importing the caller's `__main__`: a script without a guard would run again."""
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -338,14 +338,14 @@ def test_the_published_file_is_preferred_and_named(tmp_path, graphs, builds):
 
 
 def test_the_sample_is_of_the_real_files(full_data, digits):
-    images = np.concatenate([read_idx(full_data.find(IMAGES[0]), (60000, 28, 28))[:100], _test_images(full_data)])
+    images = np.concatenate([read_idx(full_data.fetch(IMAGES[0]), (60000, 28, 28))[:100], _test_images(full_data)])
     assert np.array_equal(images, digits[0])
-    labels = read_idx(full_data.find(LABELS[0]), (60000,))
+    labels = read_idx(full_data.fetch(LABELS[0]), (60000,))
     assert np.bincount(labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 
 
 def _test_images(data: DataFolder) -> np.ndarray:
-    return read_idx(data.find(IMAGES[1]), (10000, 28, 28))[[*range(98), 8455, 9087]]
+    return read_idx(data.fetch(IMAGES[1]), (10000, 28, 28))[[*range(98), 8455, 9087]]
 
 
 def test_missing_files_and_unknown_shifts(tmp_path):

@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 
 import torch
-import torchmetrics  # noqa: F401 (what is imported late is imported here: children are to work, not to import)
 
 import outland.cli
 from outland.datasets import TableSettings, find_dataset
@@ -23,7 +22,7 @@ from outland.studies.search import Search
 from outland.training import RunSpec, run
 from outland.training.checkpoint import Checkpoints
 
-for late in (
+for late in (  # what is imported late is imported here: children are to work, not to import
     "optuna",
     "rdkit.Chem.Scaffolds.MurckoScaffold",
     "rdkit.Chem.rdFingerprintGenerator",

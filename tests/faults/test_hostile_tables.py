@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outland.chem.smiles import MOST_ATOMS, Wanted, _chunk
+from outland.chem.smiles import MAX_ATOMS, Chunk, MoleculeOptions, read_molecules
 from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
 from outland.tables.smiles_table import read_unlabelled
@@ -105,9 +105,14 @@ def test_tables_of_anything(tmp_path, tally):
     tally("inputs", "tables", tried.inputs)
 
 
+def featurized(texts: list[str]) -> Chunk:
+    """The one chunk of a short stream."""
+    options = MoleculeOptions(scaffold=True, canonical=True, fingerprint=True)
+    return next(read_molecules(texts, options, ""), Chunk())
+
+
 def test_smiles_of_anything(tally):
     tried = Tried()
-    wanted = Wanted(scaffold=True, canonical=True, fingerprint=True)
     mutants = st.sampled_from(MOLECULES).flatmap(lambda one: damaged(one.encode()))
     letters = st.text(LETTERS, max_size=60)
     repeated = st.tuples(st.text(LETTERS, min_size=1, max_size=8), st.integers(1, 600)).map(lambda p: p[0] * p[1])
@@ -115,8 +120,8 @@ def test_smiles_of_anything(tally):
     @many(1000)
     @given(st.lists(mutants.map(lambda one: one.decode("utf-8", "surrogateescape")) | letters | repeated, max_size=20))
     def one(texts):
-        chunk = tried(lambda: _chunk((0, texts), wanted))
-        assert sorted([*chunk.places, *(place for place, _ in chunk.failures)]) == list(range(len(texts)))
+        chunk = tried(lambda: featurized(texts))
+        assert sorted([*chunk.indices, *(index for index, _ in chunk.failures)]) == list(range(len(texts)))
         assert len(chunk.molecules) == len(chunk.scaffolds) == len(chunk.canonical) == len(chunk.fingerprints)
         tried.inputs += len(texts)
 
@@ -126,14 +131,14 @@ def test_smiles_of_anything(tally):
 
 
 def test_the_largest_molecules_take_seconds(tally):
-    tried, wanted = Tried(), Wanted(canonical=True, fingerprint=True)
-    kinds = ("C" * MOST_ATOMS, "*" * MOST_ATOMS, "C(" * 999 + "C" + ")" * 999, ".".join("C" * MOST_ATOMS), cubic(600))
+    tried = Tried()
+    kinds = ("C" * MAX_ATOMS, "*" * MAX_ATOMS, "C(" * 999 + "C" + ")" * 999, ".".join("C" * MAX_ATOMS), cubic(600))
     for text in kinds:
-        assert tried(lambda text=text: _chunk((0, [text]), wanted)).places == [0]
+        assert tried(lambda text=text: featurized([text])).indices == [0]
     tally("inputs", "SMILES", tried.inputs)
 
 
 def cubic(atoms: int) -> str:
     """Carbon atoms in a ring with a bond across from each: as many rings as there can be."""
-    closings = [f"%({10 + place % (atoms // 2)})" for place in range(atoms)]
-    return "".join(f"C{'%(9999)' if place in (0, atoms - 1) else ''}{one}" for place, one in enumerate(closings))
+    closures = [f"%({10 + atom % (atoms // 2)})" for atom in range(atoms)]
+    return "".join(f"C{'%(9999)' if atom in (0, atoms - 1) else ''}{closure}" for atom, closure in enumerate(closures))

@@ -41,7 +41,7 @@ class Peak(Callback):
     def __init__(self) -> None:
         self.most = 0
 
-    def step(self) -> None:
+    def on_step_end(self) -> None:
         (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
         self.most = max(self.most, 1024 * int(line.split()[1]))
 
@@ -50,19 +50,19 @@ def big_run(cache: Path, in_memory: bool, answer: Path) -> None:
     """Build the set where it is not there yet, train on it, and tell the losses and the memory that it took."""
     os.environ["OUTLAND_CACHE"] = str(cache)
     peak = Peak()
-    peak.step()
+    peak.on_step_end()
     before = peak.most
 
     def build():
         shards = Shards(1 << 25)
         for piece in big_pieces():
             shards.add(piece)
-            peak.step()
+            peak.on_step_end()
         index = torch.arange(GRAPHS)
         parts = {"train": index[: GRAPHS - 96], "val": index[-96:-48], "test": index[-48:]}
         schema = Schema(Features(WIDTH), Task("multiclass", 2, "accuracy"))
         yield {"name": "big"}, Splits(shards.joined(), parts, schema)
-        peak.step()
+        peak.on_step_end()
 
     splits = Cache().load_or_build({"name": "big"}, build)
     if in_memory:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from outland.chem.smiles import MOST_ATOMS, Wanted, _chunk
+from outland.chem.smiles import MAX_ATOMS, MoleculeOptions, read_molecules
 from outland.datasets import TableSettings
 from outland.datasets.superpixels import _records
 from outland.errors import CannotWrite, OutlandError
@@ -74,8 +74,9 @@ def test_a_file_that_cannot_be_written_gets_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("text", ["C" * 4999, "*" * 4000, "C(" * 1600 + "C" + ")" * 1600, ".".join("C" * 2400)])
 def test_a_giant_molecule_is_set_aside_at_once(text):
-    (failure,) = _chunk((0, [text]), Wanted(canonical=True, fingerprint=True)).failures
-    assert f"the largest taken has {MOST_ATOMS}" in failure[1]
+    (chunk,) = read_molecules([text], MoleculeOptions(canonical=True, fingerprint=True), "")
+    ((_, reason),) = chunk.failures
+    assert f"the largest taken has {MAX_ATOMS}" in reason
 
 
 class Bomb:

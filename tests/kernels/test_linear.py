@@ -10,7 +10,7 @@ from outland import kernels
 from outland.nn import Dropout
 from outland.nn.dropout import Seeds
 from outland.nn.norm import BatchNorm, LinearBeforeNorm, normed
-from outland.training.parallel import SyncedBatchNorm
+from outland.training.data_parallel import SyncedBatchNorm
 from tests.kernels.cases import DEVICE, close, triton_is_here
 
 pytestmark = triton_is_here

@@ -90,9 +90,9 @@ class SubgraphCase(MethodCase):
             method, stepper = self.ready(motif.schema, graphs, seed=seed, lr=1e-4, **self.smooth)
             held = top_edges(method.eval().scorer(batch)[0].squeeze(1), batch, method.settings.ratio)
             monkeypatch.setattr("outland.methods.parts.subgraphs.top_edges", lambda *given, held=held: held)
-            first = stepper._gradients(stepper.movers[0], batch, Progress())
-            stepper.movers[0].optimiser.step()
-            second = stepper._gradients(stepper.movers[0], batch, Progress())
+            first = stepper.backward(stepper.optimizers[0], batch, Progress())
+            stepper.optimizers[0].adam.step()
+            second = stepper.backward(stepper.optimizers[0], batch, Progress())
             lowered += bool(sum(second.values()) < sum(first.values()))
         assert lowered >= self.lowers
 

@@ -70,10 +70,10 @@ def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
     method = build_method("aia", motif.schema, dataclasses.replace(SMALL, dropout=0.5), settings).double()
     stepper = Stepper(method, TrainSettings())
     batch = motif_batch(motif)
-    for mover in stepper.movers:
+    for optimizer in stepper.optimizers:
         state = {name: value.clone() for name, value in method.state_dict().items()}
-        stepper._gradients(mover, batch, Progress())
-        own = {id(parameter) for parameter in mover.parameters}
+        stepper.backward(optimizer, batch, Progress())
+        own = {id(parameter) for parameter in optimizer.parameters}
         for name, parameter in method.named_parameters():
             if id(parameter) in own:
                 assert parameter.grad is not None, name
@@ -81,7 +81,7 @@ def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
             else:
                 assert parameter.grad is None, name
                 assert not parameter.requires_grad
-        augmenting = mover.phase.name == "adversarial"
+        augmenting = optimizer.phase.name == "adversarial"
         for name, value in method.state_dict().items():
             if "running_mean" in name and name.startswith("augmenter") != augmenting:
                 assert torch.equal(value, state[name]), f"{name}: a side that stands still keeps its statistics"
@@ -96,8 +96,8 @@ def test_phases_take_their_gradients_where_the_update_rule_says(motif):
         alone = AIA(motif.schema, SMALL, AIA.released(update=update)).double()
         alone.load_state_dict(method.state_dict())
         untouched = Stepper(alone, TrainSettings())
-        phases = {mover.phase.name: mover for mover in untouched.movers}
-        fresh = untouched._gradients(phases["adversarial"], batch, Progress())["adversarial"].item()
+        phases = {optimizer.phase.name: optimizer for optimizer in untouched.optimizers}
+        fresh = untouched.backward(phases["adversarial"], batch, Progress())["adversarial"].item()
         second[update] = (
             Stepper(method, TrainSettings()).step(batch, Progress())["adversarial.adversarial"].item() - fresh
         )
@@ -118,9 +118,9 @@ def test_losses_and_gradients_do_not_see_padding(any_set, settings):
         batch = batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
         stepper = Stepper(method, TrainSettings())
         found = []
-        for mover in stepper.movers:
-            terms = stepper._gradients(mover, batch, Progress())
-            found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+        for optimizer in stepper.optimizers:
+            terms = stepper.backward(optimizer, batch, Progress())
+            found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
         results.append(found)
     assert len(results[0]) > 20
     for one, other in zip(*results, strict=True):

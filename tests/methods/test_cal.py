@@ -85,9 +85,9 @@ class TestCAL(AttentionCase):
         erm = build_method("erm", schema, SMALL, method_settings("erm", {})).double()
         erm.classifier = PlainCausal(method)
         batch = doubled(whole(graphs))
-        terms = stepper._gradients(stepper.movers[0], batch, Progress())
+        terms = stepper.backward(stepper.optimizers[0], batch, Progress())
         reference = Stepper(erm, FRAME)
-        expected = reference._gradients(reference.movers[0], batch, Progress())
+        expected = reference.backward(reference.optimizers[0], batch, Progress())
         assert sum(terms.values()).item() == pytest.approx(expected["risk"].item(), abs=1e-12)
         found = dict(method.named_parameters())
         compared = 0

@@ -73,9 +73,9 @@ class TestDisC(MethodCase):
         results = []
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, weights=weights)
-            terms = stepper._gradients(stepper.movers[0], doubled(whole(graphs, layout)), LATE)
+            terms = stepper.backward(stepper.optimizers[0], doubled(whole(graphs, layout)), LATE)
             assert len(terms) == 4
-            found = [*terms.values(), *(p.grad for p in stepper.movers[0].parameters if p.grad is not None)]
+            found = [*terms.values(), *(p.grad for p in stepper.optimizers[0].parameters if p.grad is not None)]
             results.append([*found, *(value for name, value in method.named_buffers() if "running" in name)])
         for one, other in zip(*results, strict=True):
             assert torch.allclose(one, other, atol=1e-9)
@@ -86,9 +86,9 @@ class TestDisC(MethodCase):
             _, stepper = self.ready(schema, graphs)
             batch = doubled(whole(graphs.select(torch.tensor(chosen)), "padded"))
             assert all(value.isfinite() for value in stepper.step(batch, LATE).values())
-            assert all(parameter.isfinite().all() for parameter in stepper.everyone)
+            assert all(parameter.isfinite().all() for parameter in stepper.parameters)
             with NoWaiting():
-                stepper._gradients(stepper.movers[0], batch, LATE)
+                stepper.backward(stepper.optimizers[0], batch, LATE)
 
     def test_golden_weights(self):
         easy = torch.tensor([[0.6], [0.4], [0.7]], dtype=torch.double, requires_grad=True)

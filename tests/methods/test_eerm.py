@@ -41,7 +41,7 @@ class TestEERM(MethodCase):
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs, strength=0, beta=2.5)
         batch = doubled(whole(graphs))
-        terms = stepper._gradients(stepper.movers[0], batch, Progress())
+        terms = stepper.backward(stepper.optimizers[0], batch, Progress())
         assert terms["variance"].item() == 0
         ours = [p.grad.clone() for p in method.classifier.parameters() if p.grad is not None]
         risk = method.risk(method.classifier(batch), batch)
@@ -50,7 +50,7 @@ class TestEERM(MethodCase):
         assert terms["risk"].item() == pytest.approx(2.5 * risk.item(), abs=1e-9)
         for one, other in zip(ours, theirs, strict=True):
             assert torch.allclose(one, torch.zeros_like(one) if other is None else 2.5 * other, atol=1e-9)
-        assert stepper._gradients(stepper.movers[1], batch, Progress())["editors"].item() == 0
+        assert stepper.backward(stepper.optimizers[1], batch, Progress())["editors"].item() == 0
 
     def test_one_editor_has_no_variance(self, any_set):
         schema, graphs = any_set

@@ -22,7 +22,7 @@ class TestFLAG(MethodCase):
             return forward(net, batch, mask, states)
 
         monkeypatch.setattr(type(method.classifier), "forward", spy)
-        stepper._gradients(stepper.movers[0], batch, Progress())
+        stepper.backward(stepper.optimizers[0], batch, Progress())
         monkeypatch.undo()
         assert len(seen) == 4
         risks = []
@@ -49,7 +49,7 @@ class TestFLAG(MethodCase):
             return forward(net, batch, mask, states)
 
         monkeypatch.setattr(type(method.classifier), "forward", spy)
-        stepper._gradients(stepper.movers[0], batch, Progress())
+        stepper.backward(stepper.optimizers[0], batch, Progress())
         assert len(seen) == 3
         assert all(size <= (t + 1) * 0.1 + 1e-9 for t, size in enumerate(seen))
         assert seen[2] > 0.15

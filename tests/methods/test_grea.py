@@ -33,9 +33,9 @@ class TestGREA(MethodCase):
         batch = doubled(whole(graphs))
         for seed in range(20):
             _, stepper = self.ready(motif.schema, graphs, seed=seed)
-            first = stepper._gradients(stepper.movers[0], batch, Progress())
-            stepper.movers[0].optimiser.step()
-            second = stepper._gradients(stepper.movers[0], batch, Progress())
+            first = stepper.backward(stepper.optimizers[0], batch, Progress())
+            stepper.optimizers[0].adam.step()
+            second = stepper.backward(stepper.optimizers[0], batch, Progress())
             lowered += bool(sum(second.values()) < sum(first.values()))
         assert lowered >= 19
 
@@ -47,9 +47,9 @@ class TestGREA(MethodCase):
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, readout=readout)
             found = []
-            for mover in stepper.movers:
-                terms = stepper._gradients(mover, doubled(whole(graphs, layout)), Progress())
-                found += [*terms.values(), *(p.grad for p in mover.parameters if p.grad is not None)]
+            for optimizer in stepper.optimizers:
+                terms = stepper.backward(optimizer, doubled(whole(graphs, layout)), Progress())
+                found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
             found += [value for name, value in method.named_buffers() if "running" in name]
             results.append(found)
         for one, other in zip(*results, strict=True):

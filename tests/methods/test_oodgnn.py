@@ -15,7 +15,7 @@ class TestOODGNN(WeightedCase):
         schema, graphs = any_set
         batch = doubled(whole(graphs))
         method, stepper = self.ready(schema, graphs)
-        stepper._gradients(stepper.movers[0], batch, Progress())
+        stepper.backward(stepper.optimizers[0], batch, Progress())
         found = [parameter.grad for parameter in method.parameters()]
         same, _ = self.ready(schema, graphs)
         same.train()

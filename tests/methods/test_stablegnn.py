@@ -54,7 +54,7 @@ class TestStableGNN(StableCase):
     def test_assignment_learns(self, any_set):
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs)
-        stepper._gradients(stepper.movers[0], doubled(whole(graphs)), Progress())
+        stepper.backward(stepper.optimizers[0], doubled(whole(graphs)), Progress())
         assert (method.clusters.assign.weight.grad != 0).any()
 
 

@@ -35,8 +35,7 @@ def test_missing_data_is_a_note_not_a_crash(tmp_path, monkeypatch):
     from outland.datasets import DataFolder
 
     monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("outland.storage.raw_files.DataFolder._fetch", _no_network)
-    monkeypatch.setattr("outland.storage.raw_files.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("outland.storage.raw_files.download", _no_network)
     cells, notes = compare(["molbbbp"], DataFolder(tmp_path))
     assert all(cell.ours is None for cell in cells)
     assert "moleculenet/BBBP.csv" in notes[0]

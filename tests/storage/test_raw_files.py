@@ -40,26 +40,28 @@ def home():
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr("outland.storage.raw_files.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
 @pytest.mark.parametrize("path", ["/plain", "/flaky", "/short"])
 def test_missing_files_are_fetched_once(tmp_path, home, path):
     url, asked = home
     file = RawFile("set/a.csv", None, url + path)
-    found = DataFolder(tmp_path).find(file)
+    found = DataFolder(tmp_path).fetch(file)
     assert found == tmp_path / "set/a.csv"
     assert found.read_bytes() == CONTENT
     count = len(asked)
-    DataFolder(tmp_path).find(file)
+    DataFolder(tmp_path).fetch(file)
     assert len(asked) == count
     assert [p.name for p in (tmp_path / "set").iterdir()] == ["a.csv"]
+    (tmp_path / "mine").touch()
+    assert found.stat().st_mode == (tmp_path / "mine").stat().st_mode  # others may read it, if the umask lets them
 
 
 def test_wrong_content_is_refused_and_leaves_nothing(tmp_path, home):
     url, asked = home
     with pytest.raises(OutlandError, match=rf"set/a.csv \(SHA-256 {SHA}\) is missing.*put it at {tmp_path}/set/a.csv"):
-        DataFolder(tmp_path).find(RawFile("set/a.csv", SHA, url + "/wrong"))
+        DataFolder(tmp_path).fetch(RawFile("set/a.csv", SHA, url + "/wrong"))
     assert len(asked) == 3
     assert list((tmp_path / "set").iterdir()) == []
 
@@ -67,7 +69,7 @@ def test_wrong_content_is_refused_and_leaves_nothing(tmp_path, home):
 def test_without_network_the_error_says_what_to_put_where(tmp_path):
     file = RawFile("set/a.csv", SHA, "http://127.0.0.1:9/a.csv")
     with pytest.raises(OutlandError, match=rf"{SHA}.*127.0.0.1:9.*{tmp_path}/set/a.csv.*--data"):
-        DataFolder(tmp_path).find(file)
+        DataFolder(tmp_path).fetch(file)
 
 
 def test_a_changed_file_of_the_users_is_named_and_one_of_ours_is_fetched_again(tmp_path, home, monkeypatch):
@@ -78,8 +80,8 @@ def test_a_changed_file_of_the_users_is_named_and_one_of_ours_is_fetched_again(t
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw/a.csv").write_bytes(CONTENT[:-1])
     with pytest.raises(OutlandError, match="is not the published file"):
-        DataFolder(tmp_path / "raw").find(file)
-    assert DataFolder().find(file).read_bytes() == CONTENT
+        DataFolder(tmp_path / "raw").fetch(file)
+    assert DataFolder().fetch(file).read_bytes() == CONTENT
 
 
 def test_folder_by_option_then_environment(tmp_path, monkeypatch):

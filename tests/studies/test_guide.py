@@ -16,4 +16,4 @@ def test_the_guides_study_expands():
     assert isinstance(study, Study)
     cells = study.cells(2)
     assert len(cells) == 8
-    assert cells[2].specs[0].settings.drop == 0.05
+    assert cells[2].specs[0].method_params.drop == 0.05

@@ -29,9 +29,11 @@ def fake_run(score):
     def run(spec, out, callback, **rest):
         curves = [{"epoch": e, "val": {"accuracy": score(spec.method_params, e)}, "loss": {}} for e in range(10)]
         for row in curves:
-            callback.epoch(row, "accuracy")
+            callback.on_epoch_end(row, "accuracy")
         best = max(row["val"]["accuracy"] for row in curves)
-        return SimpleNamespace(selection={"ood_val": {"val": best}}, chosen="ood_val", metric="accuracy", curves=curves)
+        return SimpleNamespace(
+            selection={"ood_val": {"val": best}}, selected="ood_val", metric="accuracy", curves=curves
+        )
 
     return run
 
@@ -49,7 +51,7 @@ def test_the_best_settings_are_found_and_those_behind_are_given_up(tmp_path, mon
     settings = [json.dumps(row["params"], sort_keys=True) for row in report["trials"]]
     assert len(set(settings)) == 40  # nothing is tried twice
     first = next(row for row in report["trials"] if row["number"] == 1)
-    assert first["params"] == {name: getattr(base.settings, name) for name in report["space"]}
+    assert first["params"] == {name: getattr(base.method_params, name) for name in report["space"]}
     values = [row["value"] for row in report["trials"] if row["state"] == "complete"]
     assert report["best"]["value"] == max(values) > first["value"]
     given_up = [row for row in report["trials"] if row["state"] == "pruned"]
@@ -145,8 +147,8 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     erm, aia = tuned(cells, tmp_path)
     (report,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-aia-*/search.json"))
     assert [spec.method_params.lr for spec in erm.specs] == [0.01, 0.01]
-    assert aia.specs[0].settings.lambda_s == report["best"]["params"]["lambda_s"]
-    assert aia.specs[0].settings.gamma == 0.5  # what the row is about
+    assert aia.specs[0].method_params.lambda_s == report["best"]["params"]["lambda_s"]
+    assert aia.specs[0].method_params.gamma == 0.5  # what the row is about
     assert aia.row.changes["method"]["gamma"] == 0.5
     assert [spec.seed for spec in aia.specs] == [0, 1]
     assert aia.specs[0].train == cells[1].specs[0].train  # only the method's own settings are tuned

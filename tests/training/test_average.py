@@ -8,7 +8,7 @@ import torch
 from outland.methods import Progress, build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.training import Trainer, TrainSettings, evaluate
-from outland.training.average import Average
+from outland.training.average import WeightAverage
 from outland.training.checkpoint import Checkpoints
 from tests.cases import StopsAfterOne
 from tests.conftest import REAL
@@ -25,15 +25,15 @@ def trainer(splits, checkpoints=None, replay=False, **changes):
 def test_the_mean_follows_its_equation():
     torch.manual_seed(0)
     method = build_method("erm", REAL, BackboneSettings(width=4, layers=2), method_settings("erm", {})).double()
-    average, weight = Average(method, 0.75), method.classifier.head.linear.weight
+    average, weight = WeightAverage(method, 0.75), method.classifier.head.linear.weight
     expected = weight.detach().clone()
     for step in range(12):
         with torch.no_grad():
             weight.add_(torch.randn_like(weight))
         share = min(0.75, (1 + step) / (10 + step))
         expected = share * expected + (1 - share) * weight.detach()
-        average.follow(Progress(step=step))
-    assert torch.allclose(average.state()["classifier.head.linear.weight"], expected, atol=1e-12)
+        average.update(Progress(step=step))
+    assert torch.allclose(average.state_dict()["classifier.head.linear.weight"], expected, atol=1e-12)
     own = weight.detach().clone()
     with average.applied():
         assert torch.allclose(weight, expected, atol=1e-12)
@@ -50,7 +50,7 @@ def test_training_itself_is_not_changed_and_the_average_is_what_is_kept(any_spli
     assert evaluate(averaged.method, any_splits, 8)["test"] == averaged.curves[picked]["test"]
     last = trainer(any_splits, select="last_epoch")
     last.fit()
-    for name, mean in last.stepper.average.state().items():
+    for name, mean in last.stepper.average.state_dict().items():
         assert torch.equal(last.method.state_dict()[name], mean)
     bare = trainer(any_splits, select="last_epoch", average=0.0)
     bare.fit()

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.training import RunRecord, RunSpec, run, run_fleet
+from outland.training import RunRecord, RunSpec, fleet, run, run_fleet
+from outland.training.callbacks import Callback
+from outland.training.fleet import MemoryBudget
 from outland.training.runs import Run
 from outland.training.trainer import Diverged, Trainer
 
@@ -23,6 +25,23 @@ def specs(*methods, seeds=(1, 2)):
     return [RunSpec.make("motif", name, "base", seed=seed, changes=TINY) for name in methods for seed in seeds]
 
 
+class Raises(Callback):
+    """An error at the end of an epoch of one method's runs."""
+
+    def __init__(self, method, problem, epoch=0):
+        self.method, self.problem, self.epoch = method, problem, epoch
+
+    def for_run(self, spec):
+        return self if spec.method == self.method else Callback()
+
+    def on_epoch_end(self, row, metric):
+        if row["epoch"] == self.epoch:
+            try:
+                raise ValueError(row)
+            except ValueError as reason:
+                raise self.problem from reason
+
+
 def without_timing(record: RunRecord) -> dict:
     return {name: value for name, value in dataclasses.asdict(record).items() if name != "timing"}
 
@@ -30,12 +49,12 @@ def without_timing(record: RunRecord) -> dict:
 @pytest.mark.parametrize("width", [1, 3, 10])
 def test_every_run_gives_what_it_gives_alone(cache, tmp_path, width):
     wanted = specs("erm", "aia", "disc", "aia:rdia")
-    fleet = run_fleet(wanted, tmp_path / "together", width=width, device="cpu", cache=cache)
-    assert not fleet.failures
-    assert sorted(fleet.records) == list(range(8))
+    result = run_fleet(wanted, tmp_path / "together", width=width, device="cpu", cache=cache)
+    assert not result.failures
+    assert sorted(result.records) == list(range(8))
     for place in (0, 3, 5, 7):
         alone = run(wanted[place], tmp_path / "alone", device="cpu", cache=cache)
-        assert without_timing(alone) == without_timing(fleet.records[place])
+        assert without_timing(alone) == without_timing(result.records[place])
 
 
 def test_done_runs_are_not_done_again(cache, tmp_path):
@@ -45,37 +64,23 @@ def test_done_runs_are_not_done_again(cache, tmp_path):
     assert [again.records[i].timing for i in range(2)] == [first.records[i].timing for i in range(2)]
 
 
-def test_one_that_fails_does_not_disturb_the_others(cache, tmp_path, monkeypatch):
-    wanted, read = specs("erm", "irm", seeds=(1,)), Trainer._read
-
-    def spoiled(self, log, epoch):
-        if self.method.name == "irm" and epoch == 1:
-            raise Diverged("the loss became NaN")
-        return read(self, log, epoch)
-
-    monkeypatch.setattr(Trainer, "_read", spoiled)
-    fleet = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache)
-    assert list(fleet.records) == [0]
-    assert "became NaN" in str(fleet.failures[1])
-    monkeypatch.undo()
+def test_one_that_fails_does_not_disturb_the_others(cache, tmp_path):
+    wanted = specs("erm", "irm", seeds=(1,))
+    fails = Raises("irm", Diverged("the loss became NaN"), epoch=1)
+    result = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache, callback=fails)
+    assert list(result.records) == [0]
+    assert "became NaN" in str(result.failures[1])
     again = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache)
     assert sorted(again.records) == [0, 1]
     alone = run(wanted[1], tmp_path / "alone", device="cpu", cache=cache)
     assert without_timing(alone) == without_timing(again.records[1])
 
 
-def test_not_even_by_an_error_nobody_thought_of(cache, tmp_path, monkeypatch):
-    wanted, read = specs("erm", "irm", seeds=(1,)), Trainer._read
-
-    def spoiled(self, log, epoch):
-        if self.method.name == "irm":
-            raise ValueError("out of the blue")
-        return read(self, log, epoch)
-
-    monkeypatch.setattr(Trainer, "_read", spoiled)
-    fleet = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache)
-    assert list(fleet.records) == [0]
-    assert isinstance(fleet.failures[1], ValueError)
+def test_not_even_by_an_error_nobody_thought_of(cache, tmp_path):
+    wanted, fails = specs("erm", "irm", seeds=(1,)), Raises("irm", ValueError("out of the blue"))
+    result = run_fleet(wanted, tmp_path, width=2, device="cpu", cache=cache, callback=fails)
+    assert list(result.records) == [0]
+    assert isinstance(result.failures[1], ValueError)
 
 
 def test_a_run_too_large_for_the_device_is_a_sentence(cache, tmp_path, monkeypatch):
@@ -84,43 +89,33 @@ def test_a_run_too_large_for_the_device_is_a_sentence(cache, tmp_path, monkeypat
         yield
 
     monkeypatch.setattr(Trainer, "steps", full)
-    fleet = run_fleet(specs("erm", seeds=(1,)), tmp_path, device="cpu", cache=cache)
-    assert "not enough memory for this run alone" in str(fleet.failures[0])
+    result = run_fleet(specs("erm", seeds=(1,)), tmp_path, device="cpu", cache=cache)
+    assert "not enough memory for this run alone" in str(result.failures[0])
 
 
 def test_a_run_that_has_ended_is_let_go_before_the_next_begins(cache, tmp_path, monkeypatch):
-    alive, seen, begin, read = [], [], Trainer.__init__, Trainer._read
+    alive, seen, begin = [], [], Trainer.__init__
 
     def counted(self, method, *others, **named):
         seen.append(sum(one() is not None for one in alive))
         begin(self, method, *others, **named)
         alive.extend([weakref.ref(method), weakref.ref(self)])
 
-    def spoiled(self, log, epoch):
-        if self.method.name == "dir":
-            try:
-                raise ValueError(log)
-            except ValueError as reason:
-                raise Diverged("the loss became NaN") from reason
-        return read(self, log, epoch)
-
     monkeypatch.setattr(Trainer, "__init__", counted)
-    monkeypatch.setattr(Trainer, "_read", spoiled)
+    wanted, fails = specs("aia", "dir", "erm", seeds=(1,)), Raises("dir", Diverged("the loss became NaN"))
     gc.disable()  # nobody may come by and tidy
     try:
-        fleet = run_fleet(specs("aia", "dir", "erm", seeds=(1,)), tmp_path, width=1, device="cpu", cache=cache)
+        result = run_fleet(wanted, tmp_path, width=1, device="cpu", cache=cache, callback=fails)
         seen.append(sum(one() is not None for one in alive))
     finally:
         gc.enable()
-    assert list(fleet.failures) == [1]
+    assert list(result.failures) == [1]
     assert seen == [0, 0, 0, 0]
 
 
 def test_data_are_loaded_once(cache, tmp_path, monkeypatch):
-    import outland.training.fleet as module
-
-    loads, load = [], module.load_splits
-    monkeypatch.setattr(module, "load_splits", lambda *given: loads.append(given) or load(*given))
+    loads, load = [], fleet.load_splits
+    monkeypatch.setattr(fleet, "load_splits", lambda *given: loads.append(given) or load(*given))
     run_fleet(specs("erm", "irm"), tmp_path, width=4, device="cpu", cache=cache)
     assert len(loads) == 1
 
@@ -130,22 +125,19 @@ def test_a_claimed_folder_is_a_failure_of_that_run_alone(cache, tmp_path):
     holder = Run(wanted[0], tmp_path, torch.device("cpu"))
     steps = holder.steps(lambda: pytest.fail("not yet"))
     with holder.folder.claimed(resume=True, force=False):
-        fleet = run_fleet(wanted, tmp_path, device="cpu", cache=cache)
+        result = run_fleet(wanted, tmp_path, device="cpu", cache=cache)
     steps.close()
-    assert list(fleet.records) == [1]
-    assert isinstance(fleet.failures[0], OutlandError)
-    assert "another process is working" in str(fleet.failures[0])
+    assert list(result.records) == [1]
+    assert isinstance(result.failures[0], OutlandError)
+    assert "another process is working" in str(result.failures[0])
 
 
-def test_a_run_waits_until_there_is_memory_for_it(monkeypatch):
-    from outland.training import fleet
-
+def test_a_run_waits_until_there_is_memory_for_it():
     free = [100.0]
-    monkeypatch.setattr(fleet._Room, "_now", lambda self: free[0])
-    room = fleet._Room(torch.device("cpu"))
-    assert room.for_another(0)
+    budget = MemoryBudget(lambda: free[0])
+    assert budget.has_room(0)
     free[0] = 70.0  # one run takes 30, so another may take 45
-    assert room.for_another(1)
+    assert budget.has_room(1)
     free[0] = 40.0  # two take 60
-    assert not room.for_another(2)
-    assert room.for_another(0)
+    assert not budget.has_room(2)
+    assert budget.has_room(0)

@@ -1,5 +1,7 @@
 import pytest
 import torch
+from torchmetrics.functional import classification
+from torchmetrics.functional.regression import mean_squared_error
 
 from outland.errors import OutlandError
 from outland.graphs import Task
@@ -14,7 +16,7 @@ def test_accuracy():
     assert scores == {"accuracy": 0.5}
 
 
-def test_ranks_of_several_classes_where_the_task_asks():
+def test_several_classes_are_ranked_where_the_task_asks():
     logits, task = torch.tensor([[2.0, 0, 0], [0, 1, 0], [0, 0, 1], [3, 0, 1]]), Task("multiclass", 3, "rocauc")
     scores = score(logits, torch.tensor([0, 1, 1, 2]), task)
     # the graph of class 0 lies above two of three, those of class 1 above both others, that of class 2 above one
@@ -55,3 +57,31 @@ def test_rmse_skips_unknown_values():
 def test_wrong_shapes_get_a_sentence():
     with pytest.raises(OutlandError, match=r"logits of shape \[2, 4\]"):
         score(torch.ones(2, 4), torch.ones(2), Task("multiclass", 3, "accuracy"))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("grid", [0.0, 0.5])
+def test_scores_are_torchmetrics_to_the_bit(scale, grid):
+    """With and without ties; a sigmoid rounds the most certain logits together, so torchmetrics is given ranks."""
+    random = torch.Generator().manual_seed(0)
+    for rows in (3, 40, 1000):
+        logits = scale * torch.randn(rows, 3, generator=random)
+        logits = (logits / grid).round() * grid if grid else logits
+        classes = torch.cat([torch.arange(3), torch.randint(0, 3, (rows - 3,), generator=random)])
+        found = score(logits, classes, Task("multiclass", 3, "rocauc"))
+        assert found == {
+            "accuracy": float(classification.multiclass_accuracy(logits, classes, 3, average="micro")),
+            "rocauc": float(classification.multiclass_auroc(logits.softmax(1), classes, 3)),
+            "ap": float(classification.multiclass_average_precision(logits.softmax(1), classes, 3)),
+        }
+        ranks = torch.stack([column.unique(return_inverse=True)[1] / rows for column in logits.T], 1)
+        labels = torch.nn.functional.one_hot(classes, 3)
+        found = score(logits, labels.float(), Task("binary", 3, "rocauc"))
+        assert found == {
+            "rocauc": float(classification.multilabel_auroc(ranks, labels, 3)),
+            "ap": float(classification.multilabel_average_precision(ranks, labels, 3)),
+            "accuracy": float(classification.multilabel_accuracy(logits, labels, 3)),
+        }
+        values = torch.randn(rows, 3, generator=random)
+        rmse = score(logits, values, Task("regression", 3, "rmse"))["rmse"]
+        assert rmse == float(mean_squared_error(logits.flatten(), values.flatten()).sqrt())

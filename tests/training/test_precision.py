@@ -8,7 +8,7 @@ from outland.methods import METHODS, Progress, build_method, method_settings
 from outland.methods.parts.weighting import SampleWeighter
 from outland.nn import CONVS, BackboneSettings, BatchNorm
 from outland.training import Trainer, TrainSettings
-from outland.training.parallel import SyncedBatchNorm
+from outland.training.data_parallel import SyncedBatchNorm
 
 # On so few graphs its weights would all go to one of them, and which one is decided by rounding.
 CHANGES = {"ood-gnn": {"lambda_p": 1e5}}
@@ -52,7 +52,7 @@ def test_scores_are_in_half_precision_too(name, motif):
     found = {}
     for precision in ("bf16", "float32"):
         trainer = Trainer(method, splits, TrainSettings(precision=precision))
-        evaluation = trainer._ready()[1]
+        evaluation = trainer.new_evaluation()
         evaluation.run()
         found[precision] = evaluation.logits
     assert found["bf16"].dtype == torch.float32

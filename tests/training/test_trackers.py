@@ -4,7 +4,7 @@ import pytest
 
 from outland.cli import main
 from outland.training import RunRecord, RunSpec, run
-from outland.training.trackers import TRACKERS, TrackingWatcher, flat, numbers
+from outland.training.trackers import TRACKERS, TrackingCallback, flatten, scalars
 
 SMALL = {"train": {"epochs": 3}, "data": {"limit": 48}, "backbone": {"width": 8}}
 
@@ -36,7 +36,7 @@ def kept(monkeypatch):
 
 def test_a_tracker_is_told_what_the_record_says(motif, cache, tmp_path, kept):
     spec = RunSpec.make("motif", "erm", changes=SMALL)
-    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingWatcher("kept", tmp_path))
+    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingCallback("kept", tmp_path))
     begin, *epochs, end = kept.told
     assert (begin, end) == (("begin", spec.slug, spec.slug), "end")
     assert [epoch for epoch, _ in epochs] == [0, 1, 2]
@@ -48,16 +48,16 @@ def test_a_tracker_is_told_what_the_record_says(motif, cache, tmp_path, kept):
 def test_a_tracker_that_fails_does_not_stop_the_run(motif, cache, tmp_path, kept, capsys):
     kept.fails_at = 1
     spec = RunSpec.make("motif", "erm", changes=SMALL)
-    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingWatcher("kept", tmp_path))
+    record = run(spec, tmp_path, device="cpu", cache=cache, callback=TrackingCallback("kept", tmp_path))
     assert len(record.curves) == 3
     assert [told[0] for told in kept.told] == ["begin", 0]
     assert "kept failed, and the run goes on without it: ConnectionError: nobody answers" in capsys.readouterr().err
 
 
-def test_names_of_numbers_and_settings():
+def test_names_of_scalars_and_settings():
     row = {"epoch": 4, "loss": {"risk.risk": 0.5}, "watch": {}, "val": {"accuracy": 1, "rocauc": None}}
-    assert numbers(row) == {"loss/risk.risk": 0.5, "val/accuracy": 1.0}
-    assert dict(flat({"train": {"epochs": 3}, "seed": 0})) == {"train.epochs": 3, "seed": 0}
+    assert scalars(row) == {"loss/risk.risk": 0.5, "val/accuracy": 1.0}
+    assert dict(flatten({"train": {"epochs": 3}, "seed": 0})) == {"train.epochs": 3, "seed": 0}
 
 
 def _train(monkeypatch, cache, tmp_path, *words):

@@ -1,15 +1,19 @@
 """Twenty steps of a method, by one process or by two."""
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
+from outland.distributed import is_distributed_launch, process_group
 from outland.graphs import Cache
 from outland.training import RunSpec, Trainer, prepare
 from outland.training.callbacks import Callback
-from outland.training.parallel import started_by_torchrun, synchronise_norms, together
+from outland.training.data_parallel import synchronise_norms
+from tests.faults.children import as_rank
+from tests.faults.harness import begin
 
 STEPS = 20
 
@@ -19,7 +23,7 @@ class Counter(Callback):
 
     taken = 0
 
-    def step(self) -> None:
+    def on_step_end(self) -> None:
         self.taken += 1
 
 
@@ -50,10 +54,21 @@ def spec_of(method: str) -> RunSpec:
 
 
 def by_ranks(cache: Path, out: Path, methods: tuple[str, ...]) -> None:
-    """Each method in turn, by this process and those it knows."""
+    """Each method in turn, by this process and the others of its group."""
     torch.set_num_threads(1)
-    assert started_by_torchrun()
-    with together(torch.device("cpu")):
+    assert is_distributed_launch()
+    with process_group(torch.device("cpu")):
         for name in methods:
             state = train(spec_of(name), cache, parallel=True)
             save_file(state, out / f"{name}-{torch.distributed.get_rank()}.safetensors")
+
+
+def as_ranks(work, *given) -> list[int]:
+    """How two processes end that know each other, as `torchrun` would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    both = [begin(as_rank, rank, port, work, *given) for rank in (0, 1)]
+    for one in both:
+        one.join(120)
+    return [one.exitcode for one in both]

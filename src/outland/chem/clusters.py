@@ -1,25 +1,23 @@
-"""Groups of similar molecules by their fingerprints."""
+"""Clusters of molecules with similar fingerprints."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_FARTHEST = 0.65  # Tanimoto distance within which a molecule belongs to a leader
+_THRESHOLD = 0.65  # Tanimoto distance between any two leaders, at least
 
 
 def cluster(fingerprints: list[bytes]) -> Tensor:
-    """A group for each molecule: leaders are picked in order, none within reach of another; each joins its nearest.
+    """Cluster of each molecule `[G]`: that of the most similar leader, as RDKit's `LeaderPicker` picks them in order.
 
-    RDKit's leader picker does not need all pairs, so that tens of thousands of molecules take seconds.
+    The picker does not need all pairs, so that tens of thousands of molecules take seconds.
     """
     from rdkit import DataStructs
     from rdkit.SimDivFilters.rdSimDivPickers import LeaderPicker
 
-    vectors: list[Any] = [DataStructs.ExplicitBitVect(packed) for packed in fingerprints]  # type: ignore[call-overload]
-    leaders = list(LeaderPicker().LazyBitVectorPick(vectors, len(vectors), _FARTHEST))
-    chosen = [vectors[leader] for leader in leaders]
-    groups = [
-        max(enumerate(DataStructs.BulkTanimotoSimilarity(v, chosen)), key=lambda pair: pair[1])[0] for v in vectors
-    ]
-    return torch.tensor(groups)
+    vectors: list[Any] = [DataStructs.ExplicitBitVect(binary) for binary in fingerprints]  # type: ignore[call-overload]
+    picks = LeaderPicker().LazyBitVectorPick(vectors, len(vectors), _THRESHOLD)
+    leaders = [vectors[index] for index in picks]
+    similarities = (DataStructs.BulkTanimotoSimilarity(vector, leaders) for vector in vectors)
+    return torch.tensor([max(enumerate(row), key=lambda pair: pair[1])[0] for row in similarities])

@@ -1,4 +1,4 @@
-"""Molecules as graphs: OGB's nine atom and three bond fields, with the vocabulary fixed here."""
+"""Molecules as arrays: OGB's nine atom and three bond fields, with a fixed vocabulary."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +9,12 @@ import numpy.typing as npt
 from outland.errors import OutlandError
 from outland.graphs import Features
 
-# The values of each field, in order; one more place at the end of most is for anything else.
+# The values of each field, in order; most fields have one more category, the last, for any other value.
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
-_HYBRIDISATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
+_HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
-_MOST_ATOMIC_NUMBER, _MOST_DEGREE, _MOST_CHARGE, _MOST_HYDROGENS, _MOST_RADICALS = 118, 10, 5, 8, 4
+_MAX_ATOMIC_NUMBER, _MAX_DEGREE, _MAX_CHARGE, _MAX_HYDROGENS, _MAX_RADICALS = 118, 10, 5, 8, 4
 
 ATOMS = Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2))
 BONDS = Features(3, (5, 6, 2))
@@ -36,7 +36,7 @@ Array = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecule as arrays: atoms `[n, 9]`, bonds as edges both ways `[2, 2m]`, bond features `[2m, 3]`."""
+    """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`."""
 
     atoms: Array
     edges: npt.NDArray[np.int32]
@@ -44,7 +44,7 @@ class Molecule:
 
 
 def rdkit() -> Any:
-    """RDKit's `Chem`, quiet, or a sentence on how to get it."""
+    """The module `rdkit.Chem`, with RDKit's log disabled; an `OutlandError` where it is not installed."""
     try:
         from rdkit import Chem, rdBase
     except ImportError:
@@ -64,8 +64,8 @@ def rdkit_version() -> str:
 def parse(smiles: str, lenient: bool = False) -> Any:
     """The RDKit molecule of a SMILES, or None.
 
-    A lenient parse takes molecules with more bonds at an atom than the valence model allows, as older versions of
-    RDKit did: some metal complexes of the HIV screen.
+    A lenient parse accepts atoms with more bonds than the valence model allows, as older versions of RDKit did: some
+    metal complexes of the HIV screen have them.
     """
     chem = rdkit()
     molecule = chem.MolFromSmiles(smiles)
@@ -75,43 +75,43 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     if molecule is None:
         return None
     molecule.UpdatePropertyCache(strict=False)
-    rules = chem.SanitizeFlags.SANITIZE_ALL ^ chem.SanitizeFlags.SANITIZE_PROPERTIES
+    operations = chem.SanitizeFlags.SANITIZE_ALL ^ chem.SanitizeFlags.SANITIZE_PROPERTIES
     try:
-        chem.SanitizeMol(molecule, rules)
+        chem.SanitizeMol(molecule, operations)
     except ValueError:
         return None
     return molecule
 
 
-def featurise(molecule: Any) -> Molecule:
-    """Arrays of an RDKit molecule."""
+def featurize(molecule: Any) -> Molecule:
+    """The arrays of an RDKit molecule; the two directions of a bond are adjacent edges."""
     atoms = np.array([_atom(atom) for atom in molecule.GetAtoms()], dtype=np.uint8).reshape(-1, 9)
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *_bond(bond)) for bond in molecule.GetBonds()]
-    table = np.array(bonds, dtype=np.int32).reshape(-1, 5)
-    both = np.repeat(table, 2, axis=0)
-    both[1::2, :2] = table[:, 1::-1]
-    return Molecule(atoms, np.ascontiguousarray(both[:, :2].T), both[:, 2:].astype(np.uint8))
+    forward = np.array(bonds, dtype=np.int32).reshape(-1, 5)
+    directed = np.repeat(forward, 2, axis=0)
+    directed[1::2, :2] = forward[:, 1::-1]
+    return Molecule(atoms, np.ascontiguousarray(directed[:, :2].T), directed[:, 2:].astype(np.uint8))
 
 
-def _place(values: tuple[str, ...], name: str) -> int:
+def _category(values: tuple[str, ...], name: str) -> int:
     return values.index(name) if name in values else len(values)
 
 
-def _capped(value: int, most: int) -> int:
-    return value if 0 <= value <= most else most + 1
+def _capped(value: int, maximum: int) -> int:
+    return value if 0 <= value <= maximum else maximum + 1
 
 
 def _atom(atom: Any) -> tuple[int, ...]:
     number = atom.GetAtomicNum()
     charge = atom.GetFormalCharge()
     return (
-        number - 1 if 1 <= number <= _MOST_ATOMIC_NUMBER else _MOST_ATOMIC_NUMBER,
-        _place(_CHIRALITY, atom.GetChiralTag().name),
-        _capped(atom.GetTotalDegree(), _MOST_DEGREE),
-        _capped(charge + _MOST_CHARGE, 2 * _MOST_CHARGE),
-        _capped(atom.GetTotalNumHs(), _MOST_HYDROGENS),
-        _capped(atom.GetNumRadicalElectrons(), _MOST_RADICALS),
-        _place(_HYBRIDISATION, atom.GetHybridization().name),
+        number - 1 if 1 <= number <= _MAX_ATOMIC_NUMBER else _MAX_ATOMIC_NUMBER,
+        _category(_CHIRALITY, atom.GetChiralTag().name),
+        _capped(atom.GetTotalDegree(), _MAX_DEGREE),
+        _capped(charge + _MAX_CHARGE, 2 * _MAX_CHARGE),
+        _capped(atom.GetTotalNumHs(), _MAX_HYDROGENS),
+        _capped(atom.GetNumRadicalElectrons(), _MAX_RADICALS),
+        _category(_HYBRIDIZATION, atom.GetHybridization().name),
         int(atom.GetIsAromatic()),
         int(atom.IsInRing()),
     )
@@ -120,7 +120,7 @@ def _atom(atom: Any) -> tuple[int, ...]:
 def _bond(bond: Any) -> tuple[int, ...]:
     stereo = bond.GetStereo().name
     return (
-        _place(_BOND_TYPE, bond.GetBondType().name),
+        _category(_BOND_TYPE, bond.GetBondType().name),
         _STEREO.index(stereo) if stereo in _STEREO else _STEREO.index("STEREOANY"),
         int(bond.GetIsConjugated()),
     )

@@ -1,34 +1,35 @@
-"""Streams of SMILES into packed graphs, over several processes, keeping what a split needs to know."""
+"""Streams of SMILES as packed graphs, over several processes, with scaffold, canonical SMILES and fingerprint."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from outland.chem.featurizer import Molecule, featurise, parse, rdkit
+from outland.chem.featurizer import Molecule, featurize, parse, rdkit
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import smallest
 from outland.progress import track
-from outland.workers import cores, spread
+from outland.workers import available_cores, map_ordered
 
-LONGEST = 5000  # characters; what is longer is no molecule for these models
-MOST_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
-_CHUNK = 256
+MAX_LENGTH = 5000  # characters of a SMILES
+MAX_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
+_CHUNK = 256  # molecules
 _FEW = 8  # chunks below which starting processes costs more than it saves
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What to find out of each molecule besides its graph.
+class MoleculeOptions:
+    """What to compute of each molecule besides its graph.
 
     Args:
         lenient: see `parse`.
-        scaffold: Bemis-Murcko scaffold, chirality kept.
-        canonical: canonical SMILES, to tell duplicates.
+        scaffold: Bemis-Murcko scaffold, with chirality.
+        canonical: canonical SMILES, equal for duplicates.
         fingerprint: Morgan fingerprint of radius 2, 2048 bits.
     """
 
@@ -40,121 +41,132 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Molecules as flat arrays, what is known of each, and the places (in the stream) of those and of the failures."""
+    """Consecutive rows of a stream.
 
-    places: list[int]
-    molecules: list[Molecule]
-    scaffolds: list[str]
-    canonical: list[str]
-    fingerprints: list[bytes]
-    failures: list[tuple[int, str]]
+    Args:
+        indices: positions in the stream of the molecules that could be read.
+        molecules, scaffolds, canonical, fingerprints: of those molecules; empty where the options leave them out.
+        failures: index and reason of each of the other rows.
+    """
+
+    indices: list[int] = field(default_factory=list)
+    molecules: list[Molecule] = field(default_factory=list)
+    scaffolds: list[str] = field(default_factory=list)
+    canonical: list[str] = field(default_factory=list)
+    fingerprints: list[bytes] = field(default_factory=list)
+    failures: list[tuple[int, str]] = field(default_factory=list)
 
 
 def read_molecules(
-    smiles: Iterable[Any], wanted: Wanted, title: str, total: int | None = None, workers: int | None = None
+    smiles: Iterable[Any], options: MoleculeOptions, title: str, total: int | None = None, workers: int | None = None
 ) -> Iterator[Chunk]:
-    """Featurise a stream of SMILES, a chunk at a time and in order; large streams are shared out to processes.
+    """Featurize a stream of SMILES; yield chunks in order.
 
     Args:
-        smiles: the stream; RDKit molecules may stand in it too.
-        wanted: what to find out.
+        smiles: the stream; it may contain RDKit molecules too.
+        options: what to compute.
         title: of the progress bar.
-        total: how many there are, if that is known.
-        workers: processes; by default one a core, or this one alone where there is little to do.
+        total: length of the stream, if it is known.
+        workers: processes; by default one a core, or this one alone for a short stream.
     """
     rdkit()
-    chunks, work = _chunks(smiles), partial(_chunk, wanted=wanted)
-    ahead = list(islice(chunks, _FEW))
+    batches = _batched(smiles)
+    first = list(islice(batches, _FEW))
     if workers is None:
-        workers = 1 if len(ahead) < _FEW else cores()
-    results = spread(work, chain(ahead, chunks), workers)
-    yield from track(results, title, None if total is None else -(-total // _CHUNK))
+        workers = 1 if len(first) < _FEW else available_cores()
+    chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
+    yield from track(chunks, title, None if total is None else -(-total // _CHUNK))
 
 
-def _chunks(smiles: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
+def _batched(smiles: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
     stream, start = iter(smiles), 0
-    while some := list(islice(stream, _CHUNK)):
-        yield start, some
-        start += len(some)
+    while batch := list(islice(stream, _CHUNK)):
+        yield start, batch
+        start += len(batch)
 
 
-def _chunk(task: tuple[int, list[Any]], wanted: Wanted) -> Chunk:
-    start, smiles = task
-    chunk = Chunk([], [], [], [], [], [])
-    for place, text in enumerate(smiles, start):
-        problem, molecule = _try(text, wanted)
+def _featurize_batch(batch: tuple[int, list[Any]], options: MoleculeOptions) -> Chunk:
+    start, smiles = batch
+    chunk = Chunk()
+    for index, text in enumerate(smiles, start):
+        molecule, reason = _read(text, options.lenient)
         if molecule is None:
-            chunk.failures.append((place, problem))
+            chunk.failures.append((index, reason))
             continue
-        chunk.places.append(place)
-        chunk.molecules.append(featurise(molecule))
-        _describe(molecule, wanted, chunk)
+        chunk.indices.append(index)
+        chunk.molecules.append(featurize(molecule))
+        if options.scaffold:
+            chunk.scaffolds.append(_scaffold(molecule))
+        if options.canonical:
+            chunk.canonical.append(rdkit().MolToSmiles(molecule))
+        if options.fingerprint:
+            chunk.fingerprints.append(_fingerprint(molecule))
     return chunk
 
 
-def not_utf8(text: str) -> bool:
-    """Whether a cell held bytes that are not UTF-8: they were read as surrogates."""
+def has_invalid_utf8(text: str) -> bool:
+    """Whether a text was decoded from bytes that are not UTF-8: they were read as surrogates."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _try(text: Any, wanted: Wanted) -> tuple[str, Any]:
+def _read(text: Any, lenient: bool) -> tuple[Any, str]:
+    """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
-        return ("", text) if text.GetNumAtoms() else ("a molecule without atoms", None)
+        return (text, "") if text.GetNumAtoms() else (None, "a molecule without atoms")
     if text is None or text != text:  # NaN, as tables have it
-        return "no SMILES", None
+        return None, "no SMILES"
     if not isinstance(text, str):
-        return f"a {type(text).__name__}, neither SMILES nor molecule", None
+        return None, f"a {type(text).__name__}, neither SMILES nor molecule"
     if not text.strip():
-        return "no SMILES", None
-    if len(text) > LONGEST:
-        return f"a SMILES of {len(text)} characters; the longest taken is {LONGEST}", None
-    if not_utf8(text):
-        return "bytes that are not UTF-8", None
-    molecule = parse(text.strip(), wanted.lenient)
+        return None, "no SMILES"
+    if len(text) > MAX_LENGTH:
+        return None, f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
+    if has_invalid_utf8(text):
+        return None, "bytes that are not UTF-8"
+    molecule = parse(text.strip(), lenient)
     if molecule is None:
-        return "RDKit cannot read the SMILES", None
+        return None, "RDKit cannot read the SMILES"
     if molecule.GetNumAtoms() == 0:
-        return "a molecule without atoms", None
-    if molecule.GetNumAtoms() > MOST_ATOMS:
-        return f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MOST_ATOMS}", None
-    return "", molecule
+        return None, "a molecule without atoms"
+    if molecule.GetNumAtoms() > MAX_ATOMS:
+        return None, f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MAX_ATOMS}"
+    return molecule, ""
 
 
-def _describe(molecule: Any, wanted: Wanted, chunk: Chunk) -> None:
-    if wanted.scaffold:
-        from rdkit.Chem.Scaffolds import MurckoScaffold
+def _scaffold(molecule: Any) -> str:
+    from rdkit.Chem.Scaffolds import MurckoScaffold
 
-        try:
-            scaffold: str = MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True)
-        except (ValueError, RuntimeError):
-            scaffold = ""  # as for a molecule without rings
-        chunk.scaffolds.append(scaffold)
-    if wanted.canonical:
-        chunk.canonical.append(rdkit().MolToSmiles(molecule))
-    if wanted.fingerprint:
-        from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-        chunk.fingerprints.append(GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary())
+    try:
+        return str(MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True))
+    except (ValueError, RuntimeError):
+        return ""  # as for a molecule without rings
 
 
-def pack(molecules: Sequence[Molecule], y: torch.Tensor, **rest: Any) -> PackedGraphs:
-    """Molecules as one set; the two directions of a bond stand side by side, so each is the other's reverse."""
+def _fingerprint(molecule: Any) -> bytes:
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    binary: bytes = GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary()
+    return binary
+
+
+def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> PackedGraphs:
+    """Molecules as packed graphs with labels `y` and other `fields`; adjacent edges are each other's reverse."""
     edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
     starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
-    place = torch.arange(int(edge_counts.sum())) - starts
+    position = torch.arange(int(edge_counts.sum())) - starts
     return PackedGraphs(
         x=torch.from_numpy(np.concatenate([molecule.atoms for molecule in molecules])),
         edge_index=smallest(torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))),
         edge_attr=torch.from_numpy(np.concatenate([molecule.bonds for molecule in molecules])),
         node_counts=torch.tensor([len(molecule.atoms) for molecule in molecules]),
         edge_counts=edge_counts,
-        reverse=smallest(place ^ 1),
+        reverse=smallest(position ^ 1),
         y=y,
-        **rest,
+        **fields,
     )
 
 
-def numbered(names: Iterable[str]) -> torch.Tensor:
-    """Whole numbers for names, in order of first appearance."""
-    seen: dict[str, int] = {}
-    return torch.tensor([seen.setdefault(name, len(seen)) for name in names], dtype=torch.long)
+def factorize(names: Iterable[str]) -> Tensor:
+    """Codes of names from 0, in order of first appearance, as pandas gives them."""
+    codes: dict[str, int] = {}
+    return torch.tensor([codes.setdefault(name, len(codes)) for name in names], dtype=torch.long)

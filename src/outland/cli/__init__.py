@@ -110,17 +110,17 @@ def train(
     Several processes train one model: torchrun --nproc-per-node 2 -m outland train ...
     """
     from outland.datasets import DataFolder, find_dataset
+    from outland.distributed import is_distributed_launch, is_main_process
     from outland.report.findings import tell
     from outland.spec import RunSpec
     from outland.training.callbacks import progress_callback
-    from outland.training.parallel import leads, started_by_torchrun
+    from outland.training.distributed_run import run_distributed
     from outland.training.runs import RunFolder, run
-    from outland.training.together import run_together
     from outland.training.trackers import check_tracker, tracked
 
     if track is not None:
         check_tracker(track)
-    several = started_by_torchrun()
+    several = is_distributed_launch()
     if several and seeds > 1:
         raise OutlandError("under torchrun all processes train one seed: leave --seeds out")
     if resume and force:
@@ -136,7 +136,7 @@ def train(
     folder = RunFolder(out, spec).path
     files = DataFolder(data)
     try:
-        if table is not None and leads():
+        if table is not None and is_main_process():
             tell(
                 find_dataset(dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, data=files),
                 folder / "quarantine.csv",
@@ -148,7 +148,7 @@ def train(
             return
         seen_by = tracked(progress_callback(), track, out)
         how: Any = {"resume": resume, "force": force, "device": device, "data": files, "callback": seen_by}
-        record = run_together(spec, out, sync_norm=sync_norm, **how) if several else run(spec, out, **how)
+        record = run_distributed(spec, out, sync_norm=sync_norm, **how) if several else run(spec, out, **how)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command with --resume goes on from the last checkpoint.", err=True)
         raise typer.Exit(130) from None
@@ -160,14 +160,14 @@ def _show_record(record: Any, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from outland.training.callbacks import shown
+    from outland.training.callbacks import format_score
 
     parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.selected]]
     table = Table(
         "chosen by", "epoch", *parts, title=record.metric if record.metric == "rmse" else f"{record.metric}, in %"
     )
     for name, row in record.selection.items():
-        scores = [shown(row[part], record.metric) for part in parts]
+        scores = [format_score(row[part], record.metric) for part in parts]
         table.add_row(f"{name} *" if name == record.selected else name, str(row["epoch"]), *scores)
     screen = Console()
     screen.print(table)

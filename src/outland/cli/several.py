@@ -8,7 +8,7 @@ import typer
 
 from outland.datasets import DataFolder
 from outland.training import RunSpec, run_fleet
-from outland.training.callbacks import FleetProgress, shown
+from outland.training.callbacks import FleetProgress, format_score
 from outland.training.trackers import tracked
 
 
@@ -42,12 +42,12 @@ def train_several(
         columns: dict[str, list[float]] = {part: [] for part in parts}
         for place, record in sorted(fleet.records.items()):
             row = record.selection[record.selected]
-            table.add_row(str(specs[place].seed), *(shown(row[part], record.metric) for part in parts))
+            table.add_row(str(specs[place].seed), *(format_score(row[part], record.metric) for part in parts))
             for part in parts:
                 columns[part] += [] if row[part] is None else [row[part]]
         table.add_section()
         pairs = [(fmean(values), pstdev(values)) if values else (None, None) for values in columns.values()]
-        table.add_row("mean", *(" ± ".join(shown(value, first.metric) for value in pair) for pair in pairs))
+        table.add_row("mean", *(" ± ".join(format_score(value, first.metric) for value in pair) for pair in pairs))
         Console().print(table)
     for place, problem in fleet.failures.items():
         typer.secho(f"seed {specs[place].seed} failed: {type(problem).__name__}: {problem}", err=True)

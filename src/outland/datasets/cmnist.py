@@ -136,14 +136,14 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> Bytes:
 def build_grey(data: DataFolder, superpixels: str) -> PackedGraphs:
     """All digits as grey graphs, the training digits of MNIST before its test digits."""
     if superpixels == "published":
-        path = data.find(PUBLISHED)
+        path = data.fetch(PUBLISHED)
         graphs = read_published(path)
         if len(graphs) != DIGITS:
             raise OutlandError(f"{path} holds {len(graphs)} graphs, not {DIGITS}; replace or remove it")
         return graphs
     sizes = (_TRAINING_DIGITS, DIGITS - _TRAINING_DIGITS)
-    images = [read_idx(data.find(file), (size, 28, 28)) for file, size in zip(IMAGES, sizes, strict=True)]
-    labels = [read_idx(data.find(file), (size,)) for file, size in zip(LABELS, sizes, strict=True)]
+    images = [read_idx(data.fetch(file), (size, 28, 28)) for file, size in zip(IMAGES, sizes, strict=True)]
+    labels = [read_idx(data.fetch(file), (size,)) for file, size in zip(LABELS, sizes, strict=True)]
     return cut(np.concatenate(images), np.concatenate(labels))
 
 
@@ -153,7 +153,7 @@ def _grey(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
     superpixels = "stand-in"
     if data.has(PUBLISHED):
         superpixels = "published"
-        recipe = {"name": "cmnist-published", "sha256": checksum(data.find(PUBLISHED)), "recipe": 1}
+        recipe = {"name": "cmnist-published", "sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
 
     def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
         graphs = build_grey(data, superpixels)

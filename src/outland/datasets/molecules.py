@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
-from outland.chem.smiles import Wanted, numbered, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
@@ -27,7 +27,7 @@ class MoleculeSet(Dataset):
 
     raw: ClassVar[RawFile]
     target: ClassVar[str]
-    wanted: ClassVar[Wanted] = Wanted()
+    options: ClassVar[MoleculeOptions] = MoleculeOptions()
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size")
 
     def load(
@@ -38,7 +38,7 @@ class MoleculeSet(Dataset):
         recipe = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-            graphs = self._read((data or DataFolder()).find(self.raw))
+            graphs = self._read((data or DataFolder()).fetch(self.raw))
             yield recipe, Splits(graphs, {"all": torch.arange(len(graphs))}, self._schema(0), recipe)
 
         graphs = (cache or Cache()).load_or_build(recipe, build).graphs
@@ -61,17 +61,17 @@ class MoleculeSet(Dataset):
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [(row["smiles"], float(row[self.target])) for row in csv.DictReader(stream)]
         y, sets, scaffolds = torch.tensor([row[1] for row in rows])[:, None], [], []
-        for chunk in read_molecules((row[0] for row in rows), self.wanted, f"Reading {self.name}", len(rows)):
-            if chunk.places:
-                places = torch.tensor(chunk.places)
-                sets.append(pack(chunk.molecules, y[places], extra={"row": places}))
+        for chunk in read_molecules((row[0] for row in rows), self.options, f"Reading {self.name}", len(rows)):
+            if chunk.indices:
+                places = torch.tensor(chunk.indices)
+                sets.append(pack_molecules(chunk.molecules, y[places], extra={"row": places}))
                 scaffolds += chunk.scaffolds
         graphs = PackedGraphs.concatenate(sets)
-        return replace(graphs, extra={**graphs.extra, "scaffold": numbered(scaffolds)}) if scaffolds else graphs
+        return replace(graphs, extra={**graphs.extra, "scaffold": factorize(scaffolds)}) if scaffolds else graphs
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the raw file."""
-        with data.find(self.raw).open(newline="", encoding="utf-8") as stream:
+        with data.fetch(self.raw).open(newline="", encoding="utf-8") as stream:
             rows = [row["smiles"] for row in csv.DictReader(stream)]
         return [rows[row] for row in graphs.extra["row"].tolist()]
 
@@ -118,7 +118,7 @@ class Molhiv(MoleculeSet):
         f"{_HOME}/HIV.csv",
     )
     target: ClassVar[str] = "HIV_active"
-    wanted: ClassVar[Wanted] = Wanted(lenient=True, scaffold=False)  # its splits are frozen
+    options: ClassVar[MoleculeOptions] = MoleculeOptions(lenient=True, scaffold=False)  # its splits are frozen
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
         if seed != 123:

@@ -20,7 +20,7 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.packed import reverse_edges, smallest
 from outland.progress import track
-from outland.workers import cores, spread
+from outland.workers import available_cores, map_ordered
 
 SUPERPIXELS = 75
 _COMPACTNESS = (0.5, 1.0, 2.0)  # the first that leaves no superpixel empty
@@ -38,7 +38,7 @@ def cut(images: Bytes, labels: Bytes, workers: int | None = None) -> PackedGraph
         raise OutlandError("there are no digits to cut into superpixels")
     starts = range(0, len(images), _CHUNK)
     jobs = [(start, images[start : start + _CHUNK], labels[start : start + _CHUNK]) for start in starts]
-    chunks = spread(_cut_chunk, jobs, min(workers or cores(), len(jobs)))
+    chunks = map_ordered(_cut_chunk, jobs, min(workers or available_cores(), len(jobs)))
     arrays = list(track(chunks, f"Cutting {len(images):,} digits into superpixels", len(jobs)))
     return PackedGraphs.concatenate(
         [PackedGraphs.from_tensors({name: torch.from_numpy(array) for name, array in one.items()}) for one in arrays]

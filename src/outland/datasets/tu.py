@@ -80,7 +80,7 @@ class TU(Dataset):
         recipe = {"name": f"tu-{self.name}", "recipe": 1}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-            graphs, features = self.read((data or DataFolder()).find(self.file))
+            graphs, features = self.read((data or DataFolder()).fetch(self.file))
             task = Task("multiclass", len(self.published.classes), "accuracy")
             yield recipe, Splits(graphs, {}, Schema(features, task))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outland.chem.clusters import cluster
 from outland.chem.featurizer import ATOMS, BONDS
-from outland.chem.smiles import Wanted, numbered, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
 from outland.tables.data_list import checked_graphs, describe_features
@@ -67,7 +67,7 @@ def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) ->
         raise BadInput("there are no rows")
     if hasattr(found[0], "edge_index"):
         return _graphs(found)
-    return _molecules(found, Wanted(scaffold=scaffold, canonical=True, fingerprint=clusters))
+    return _molecules(found, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters))
 
 
 def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
@@ -96,7 +96,7 @@ def _listed(rows: Any) -> list[Any]:
     return list(rows)
 
 
-def _molecules(rows: list[Any], wanted: Wanted) -> Inputs:
+def _molecules(rows: list[Any], wanted: MoleculeOptions) -> Inputs:
     chunks = list(read_molecules(rows, wanted, "Reading molecules", len(rows)))
     failures = [failure for chunk in chunks for failure in chunk.failures]
     if failures:
@@ -106,13 +106,13 @@ def _molecules(rows: list[Any], wanted: Wanted) -> Inputs:
         more = f"{len(failures)} of {len(rows)} rows cannot be read; the first: " if len(failures) > 1 else ""
         raise BadInput(f"{more}row {place}: {reason} ({shown})")
     molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
-    groups = {"molecule": numbered(name for chunk in chunks for name in chunk.canonical)}
+    groups = {"molecule": factorize(name for chunk in chunks for name in chunk.canonical)}
     if wanted.scaffold:
-        groups["scaffold"] = numbered(name for chunk in chunks for name in chunk.scaffolds)
+        groups["scaffold"] = factorize(name for chunk in chunks for name in chunk.scaffolds)
     if wanted.fingerprint:
         groups["cluster"] = cluster([one for chunk in chunks for one in chunk.fingerprints])
     texts = tuple(row for row in rows if isinstance(row, str))
-    return Inputs(pack(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups, texts)
+    return Inputs(pack_molecules(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups, texts)
 
 
 def _graphs(rows: list[Any]) -> Inputs:

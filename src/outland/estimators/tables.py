@@ -18,7 +18,7 @@ from outland.shift import measure_shift
 from outland.storage.raw_files import DataFolder
 from outland.tables import TableSettings
 from outland.tables.smiles_table import SmilesTable
-from outland.training.callbacks import Callback, shown
+from outland.training.callbacks import Callback, format_score
 
 REFERENCE = "erm"
 
@@ -147,8 +147,8 @@ def _row(verdict: Verdict) -> dict[str, Any]:
     """A verdict as the model card has it."""
     first, metric = verdict.models[0], verdict.metric
     other = verdict.models[1] if len(verdict.models) > 1 and not verdict.scant else None
-    low, high = shown(first.low, metric), shown(first.high, metric)
-    value = verdict.scant or shown(first.value, metric)
+    low, high = format_score(first.low, metric), format_score(first.high, metric)
+    value = verdict.scant or format_score(first.value, metric)
     return {
         "part": "validation" if verdict.part == "val" else "held out",
         "rows": verdict.rows,
@@ -160,5 +160,5 @@ def _row(verdict: Verdict) -> dict[str, Any]:
         "scant": verdict.scant,
         "shown": value,
         "interval": "–" if first.low is None or verdict.scant else f"{low} to {high}",
-        "erm": "–" if other is None else shown(other.value, metric),
+        "erm": "–" if other is None else format_score(other.value, metric),
     }

@@ -16,20 +16,20 @@ class ScoreWatcher(Callback):
     def __init__(self, inner: Callback, unit: float) -> None:
         self._inner, self._unit = inner, unit
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Training begins."""
-        self._inner.start(title, epochs, steps, done)
+        self._inner.on_train_start(title, epochs, steps, done)
 
-    def step(self) -> None:
+    def on_step_end(self) -> None:
         """One step was taken."""
-        self._inner.step()
+        self._inner.on_step_end()
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Pass on what a user of `fit` looks at."""
         score = row["val"][metric]
         own = score * self._unit if metric == "rmse" and score is not None else score
-        self._inner.epoch({**row, "val": {metric: own}, "loss": {}}, metric)
+        self._inner.on_epoch_end({**row, "val": {metric: own}, "loss": {}}, metric)
 
-    def stop(self) -> None:
+    def on_train_end(self) -> None:
         """Training is over."""
-        self._inner.stop()
+        self._inner.on_train_end()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from outland.chem.smiles import Wanted, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, pack, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.duplicates import are_training_rows
@@ -57,14 +57,14 @@ def explain_table(
     target = target or next((name for name in model.targets if name in columns(path)), None)
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
-    for chunk in read_molecules((row[smiles] for row in table), Wanted(scaffold=False), f"Explaining {path.name}"):
-        texts = [table[index][smiles] for index in chunk.places]
+    for chunk in read_molecules((row[smiles] for row in table), MoleculeOptions(scaffold=False), f"Explaining {path.name}"):
+        texts = [table[index][smiles] for index in chunk.indices]
         known = are_training_rows(texts, model.training_hashes)
         predictions, weights = predict_molecules(model, chunk.molecules), []
         if chunk.molecules:
             graphs = pack(chunk.molecules, torch.zeros(len(chunk.molecules), 1))
             weights = explain_weights(model, graphs).by_graph(graphs)
-        for index, prediction, (atoms, bonds), seen in zip(chunk.places, predictions, weights, known, strict=True):
+        for index, prediction, (atoms, bonds), seen in zip(chunk.indices, predictions, weights, known, strict=True):
             cells = table[index]
             rows.append(
                 ExplainedRow(

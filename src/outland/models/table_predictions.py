@@ -17,7 +17,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Chunk, Wanted, pack, read_molecules
+from outland.chem.smiles import Chunk, MoleculeOptions, pack, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.duplicates import are_training_rows
@@ -83,7 +83,7 @@ def predict_table(
     rows, again = tee(read_rows(path))
     texts = (row.get(smiles, "") for row in rows)
     with written_csv(out, [*columns(path), *new_columns(model)]) as writer:
-        for chunk in read_molecules(texts, Wanted(scaffold=False), f"Predicting {path.name}", workers=workers):
+        for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Predicting {path.name}", workers=workers):
             report.sample.add(chunk.molecules)
             writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
         if report.bad == report.rows:
@@ -158,7 +158,7 @@ def _predicted_rows(
     """The rows of a chunk with the model's predictions."""
     failures = dict(chunk.failures)
     predicted = iter(predict_molecules(model, chunk.molecules))
-    table_rows = list(islice(rows, len(chunk.places) + len(failures)))
+    table_rows = list(islice(rows, len(chunk.indices) + len(failures)))
     known = are_training_rows([row.get(smiles, "") for row in table_rows], model.training_hashes)
     for index, (row, is_training) in enumerate(zip(table_rows, known, strict=True), _first_row(chunk)):
         reason = failures.get(index)
@@ -184,7 +184,7 @@ def count_prediction(model: TrainedModel, prediction: Row, report: TableReport) 
 
 
 def _first_row(chunk: Chunk) -> int:
-    return min([*chunk.places[:1], *(index for index, _ in chunk.failures[:1])])
+    return min([*chunk.indices[:1], *(index for index, _ in chunk.failures[:1])])
 
 
 def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Row]:

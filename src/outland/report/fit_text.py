@@ -8,7 +8,7 @@ from outland.errors import counted
 from outland.estimators.judging import Judgement, Verdict
 from outland.estimators.tables import Fitted
 from outland.estimators.words import METRICS, kept_word
-from outland.training.callbacks import shown
+from outland.training.callbacks import format_score
 
 _POINTS = 0.1  # between validation and held-out score, above which it is said
 _HELD = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
@@ -28,8 +28,8 @@ def score_table(fitted: Fitted) -> Table:
 
 def _number(one: Judgement, metric: str) -> str:
     if one.low is None:
-        return shown(one.value, metric)
-    return f"{shown(one.value, metric)} ({shown(one.low, metric)} to {shown(one.high, metric)})"
+        return format_score(one.value, metric)
+    return f"{format_score(one.value, metric)} ({format_score(one.low, metric)} to {format_score(one.high, metric)})"
 
 
 def sentences(fitted: Fitted, folder: Path, table: str) -> list[str]:
@@ -70,7 +70,7 @@ def _quality(fitted: Fitted, held: Verdict) -> str:
         needed = "20 molecules" if held.rare is None else "10 molecules of each class"
         return f"The held-out molecules are {held.scant}: at least {needed} are needed. Another --domain may do better."
     if held.metric == "rmse":
-        mean = f"always saying the training mean is off by {shown(held.mean_error, 'rmse')}"
+        mean = f"always saying the training mean is off by {format_score(held.mean_error, 'rmse')}"
         return f"{beyond}, its predictions are off by {_number(one, 'rmse')}; {mean}."
     if held.metric == "accuracy":
         return f"{beyond}, {_number(one, held.metric)} % are called right."

@@ -4,7 +4,7 @@ from typing import Any
 
 from outland.estimators.words import METRICS
 from outland.shift import ShiftResult
-from outland.training.callbacks import shown
+from outland.training.callbacks import format_score
 
 # Beyond which a model is to be taken with care, and not to be trusted: GCS above chance, and shares of rows. By the
 # distances' own scale one training row in a hundred is far and one in twenty unusual.
@@ -45,6 +45,6 @@ def _yardstick(about: dict[str, Any]) -> tuple[str, bool]:
             return f"its own held-out molecules were {row['scant']}", False
         away = f" (GCS {about['held_out']['gcs']:.0%})" if "gcs" in about.get("held_out", {}) else ""
         unit = "" if row["metric"] == "rmse" else " %"
-        score = f"{shown(row['value'], row['metric'])}{unit}"
+        score = f"{format_score(row['value'], row['metric'])}{unit}"
         return f"its {METRICS[row['metric']]} on held-out molecules{away} was {score}", True
     return "", False

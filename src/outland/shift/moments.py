@@ -82,26 +82,26 @@ class Moments(Callback):
         self.steps = self.seen = 0
         self.masks: dict[Over, list[Tensor]] = {"edge": [], "node": []}
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Training begins."""
-        self.inner.start(title, epochs, steps, done)
+        self.inner.on_train_start(title, epochs, steps, done)
 
-    def step(self) -> None:
+    def on_step_end(self) -> None:
         """One step was taken."""
-        self.inner.step()
+        self.inner.on_step_end()
         self.steps += 1
         if self.every is not None and self.steps % self.every == 0:
             self.take()
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """An epoch is over."""
-        self.inner.epoch(row, metric)
+        self.inner.on_epoch_end(row, metric)
         if self.every is None:
             self.take()
 
-    def stop(self) -> None:
+    def on_train_end(self) -> None:
         """Training is over."""
-        self.inner.stop()
+        self.inner.on_train_end()
 
     def take(self) -> None:
         """Write down the masks of this moment."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from outland.chem.smiles import Wanted, read_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
 from outland.tables.reading import need, read_rows
 
@@ -60,7 +60,7 @@ def _read(path: Path, smiles: str) -> tuple[Counter[str], npt.NDArray[np.float64
     scaffolds: Counter[str] = Counter()
     fingerprints: list[bytes] = []
     rows = (row[smiles] for row in read_rows(path))
-    for chunk in read_molecules(rows, Wanted(fingerprint=True), f"Comparing {path.name}"):
+    for chunk in read_molecules(rows, MoleculeOptions(fingerprint=True), f"Comparing {path.name}"):
         scaffolds.update(name for name in chunk.scaffolds if name)
         fingerprints += chunk.fingerprints
     if not fingerprints:

@@ -1,20 +1,16 @@
-"""Where raw files come from: a folder the user names, else the user's cache, filled from each file's public home."""
+"""Raw files of datasets: in a folder the user names, else in the user's cache, downloaded there by pooch."""
 
-import http.client
 import os
-import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from outland.errors import OutlandError
 from outland.progress import track
-from outland.storage.files import aside, cache_folder, checksum, writable_folder
+from outland.storage.files import cache_folder, checksum, writable_folder
 
-_ATTEMPTS = 3
-_BLOCK = 1 << 16
+_RETRIES = 2
+_BLOCK = 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -22,9 +18,9 @@ class RawFile:
     """A file that a dataset is made from.
 
     Args:
-        path: its place below the data folder.
-        sha256: of its content; None where published copies differ in their packing, and the content is checked later.
-        url: its public home.
+        path: relative to the data folder.
+        sha256: of its content; None where published archives differ in their packing, and the content is checked later.
+        url: where it is published.
     """
 
     path: str
@@ -33,75 +29,68 @@ class RawFile:
 
 
 class DataFolder:
-    """The folder raw files are looked for in.
+    """The folder of raw files.
 
     Args:
-        folder: where; by default `OUTLAND_DATA`, else a folder of the user's cache, which downloads go to.
+        folder: by default `OUTLAND_DATA`, else a folder of the user's cache. Missing files are downloaded to it.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
         named = folder or os.environ.get("OUTLAND_DATA")
-        self.own = not named
+        self.is_cache = not named
         self.folder = Path(named) if named else cache_folder() / "raw"
-
-    def find(self, file: RawFile) -> Path:
-        """The file on disk, downloaded if need be; its checksum is right."""
-        path = self.folder / file.path
-        if not path.exists():
-            self._download(file, path)
-        elif file.sha256 is not None and checksum(path) != file.sha256:
-            if not self.own:
-                raise OutlandError(
-                    f"{path} is not the published file: its SHA-256 is {checksum(path)}, "
-                    f"not {file.sha256}; replace or remove it"
-                )
-            path.unlink()  # a broken download of ours: do it again
-            self._download(file, path)
-        return path
 
     def has(self, file: RawFile) -> bool:
         """Whether the file is already there."""
         return (self.folder / file.path).exists()
 
+    def fetch(self, file: RawFile) -> Path:
+        """Path of the file, downloaded if it is missing; its checksum is right.
+
+        A file with another checksum is downloaded again in the user's cache, and refused in a folder the user named.
+        """
+        path = self.folder / file.path
+        if path.exists() and (file.sha256 is None or checksum(path) == file.sha256):
+            return path
+        if path.exists() and not self.is_cache:
+            raise OutlandError(
+                f"{path} is not the published file: its SHA-256 is {checksum(path)}, "
+                f"not {file.sha256}; replace or remove it"
+            )
+        try:
+            self._download(file, path)
+        except (OSError, ValueError, OutlandError) as problem:
+            seal = f" (SHA-256 {file.sha256})" if file.sha256 else ""
+            reason = problem if isinstance(problem, OutlandError) else f"fetching {file.url} failed ({problem})"
+            raise OutlandError(
+                f"the file {file.path}{seal} is missing and {reason}: put it at {path}, or name its folder with --data"
+            ) from None
+        return path
+
     def _download(self, file: RawFile, path: Path) -> None:
         if file.url is None:
-            raise OutlandError(self._missing(file, path, "it has no public home to fetch it from"))
-        try:
-            writable_folder(path.parent)
-        except OutlandError as refusal:
-            raise OutlandError(self._missing(file, path, str(refusal))) from None
-        problem: Exception | None = None
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(2**attempt)
-            try:
-                self._fetch(file, path)
-                return
-            except (OSError, urllib.error.URLError, http.client.HTTPException) as error:
-                problem = error
-        raise OutlandError(self._missing(file, path, f"fetching {file.url} failed ({problem})"))
+            raise OutlandError("it has no public home to fetch it from")
+        writable_folder(path.parent)
+        import pooch  # only where something has to be downloaded
 
-    def _fetch(self, file: RawFile, path: Path) -> None:
-        assert file.url is not None
-        scratch = aside(path)
-        try:
-            with scratch.open("xb") as target, urllib.request.urlopen(file.url, timeout=30) as stream:
-                size = int(stream.headers.get("Content-Length") or 0)
-                _copy(stream, target, path.name, size)
-            if size and scratch.stat().st_size != size:
-                raise OSError(f"only {scratch.stat().st_size:,} of {size:,} bytes came")
-            if file.sha256 is not None and checksum(scratch) != file.sha256:
-                raise OSError(f"what came has SHA-256 {checksum(scratch)}")
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
-
-    def _missing(self, file: RawFile, path: Path, why: str) -> str:
-        seal = f" (SHA-256 {file.sha256})" if file.sha256 else ""
-        return f"the file {file.path}{seal} is missing and {why}: put it at {path}, or name its folder with --data"
+        pooch.get_logger().setLevel("ERROR")
+        registry, urls = {file.path: file.sha256}, {file.path: file.url}
+        downloads = pooch.Pooch(self.folder.absolute(), "", registry, urls, retry_if_failed=_RETRIES)
+        downloads.fetch(file.path, downloader=download)
 
 
-def _copy(stream: IO[bytes], target: IO[bytes], name: str, size: int) -> None:
-    blocks = iter(lambda: stream.read(_BLOCK), b"")
-    for block in track(blocks, f"Fetching {name}", -(-size // _BLOCK) or None):
-        target.write(block)
+def download(url: str, output_file: str, pooch: Any = None) -> None:
+    """Write the content at `url` to `output_file`, under a progress bar: a downloader as pooch calls it."""
+    import requests
+
+    target = Path(output_file)
+    target.unlink(missing_ok=True)  # pooch's scratch file: only its owner could read it
+    with requests.get(url, stream=True, timeout=30, headers={"Accept-Encoding": "identity"}) as response:
+        response.raise_for_status()
+        size = int(response.headers.get("Content-Length") or 0)
+        blocks = response.iter_content(_BLOCK)
+        with target.open("xb") as stream:
+            for block in track(blocks, f"Fetching {Path(url).name}", -(-size // _BLOCK) or None):
+                stream.write(block)
+    if size and target.stat().st_size != size:
+        raise ValueError(f"only {target.stat().st_size:,} of {size:,} bytes came")

@@ -15,7 +15,7 @@ from outland.studies.costs import estimate
 from outland.studies.ledger import Ledger
 from outland.training import RunSpec, run_fleet
 from outland.training.callbacks import Callback
-from outland.training.trackers import TrackingWatcher
+from outland.training.trackers import TrackingCallback
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Job:
         """Train, then measure; what failed is written down beside its run, and told."""
         ledger, told = Ledger(self.study, site.out), []
         if site.track is not None:
-            callback = TrackingWatcher(site.track, ledger.runs, callback)
+            callback = TrackingCallback(site.track, ledger.runs, callback)
         if self.specs and self.cell.row.trained:
             fleet = run_fleet(
                 self.specs,

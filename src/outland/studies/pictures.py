@@ -60,7 +60,7 @@ class Album(Callback):
         self.method, self.splits, self.index, self.mask, self.moments = method, splits, index, mask, moments
         self.pictures: list[Picture] = []
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """An epoch is over: the method is in evaluation mode, and is left so."""
         if row["epoch"] in self.moments:
             found = mask_pictures(self.method, self.splits, self.index, self.mask)

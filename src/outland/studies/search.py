@@ -26,7 +26,7 @@ from outland.storage.files import writable_folder, write_text
 from outland.training import RunRecord, RunSpec, run
 from outland.training.callbacks import Callback
 from outland.training.runs import RunFolder, load_splits
-from outland.workers import spread
+from outland.workers import map_ordered
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise
 Params = dict[str, Any]
@@ -79,7 +79,7 @@ class Search:
             raise OutlandError("--workers is for a CPU: on a GPU start the same command once for each device")
         _open(self)
         load_splits(self.base, device, where.get("cache"), where.get("data"))  # so that the others find it prepared
-        for _ in spread(partial(_join, self, where), range(workers), workers):
+        for _ in map_ordered(partial(_join, self, where), range(workers), workers):
             pass
 
     def go_on(self, *, device: str = "auto", cache: Cache | None = None, data: DataFolder | None = None) -> None:
@@ -120,7 +120,7 @@ class _Racer(Callback):
         self._trial, self.epochs = trial, 0
         self._best = float(trial.user_attrs.get("before", "-inf"))  # of an attempt that was killed
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Compare the best score so far, which is what selection would keep."""
         self.epochs = row["epoch"] + 1
         self._best = max(self._best, _signed(row, metric))

@@ -82,15 +82,15 @@ class StudyProgress(Callback):
             )
             self._line(last)
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """One of the runs begins, with so many epochs already done."""
         self._spend(done)
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """One of the runs has done an epoch."""
         self._spend(1)
 
-    def stop(self) -> None:
+    def on_train_end(self) -> None:
         """One of the runs is over."""
         self._done = min(self._done + 1, self._runs)
         self._bar.update(self._task, runs=self._done)

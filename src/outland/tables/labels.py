@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from outland.chem.smiles import not_utf8
+from outland.chem.smiles import has_invalid_utf8
 from outland.errors import OutlandError
 from outland.graphs import Task
 from outland.tables.reading import Row
@@ -55,7 +55,7 @@ class _Survey:
     texts: set[str] = field(default_factory=set)
 
     def see(self, text: str) -> None:
-        if is_unknown(text) or not_utf8(text):
+        if is_unknown(text) or has_invalid_utf8(text):
             return
         self.known += 1
         value = number(text, self.decimal_comma)

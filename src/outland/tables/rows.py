@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from outland.chem.clusters import cluster
-from outland.chem.smiles import Chunk, not_utf8, pack
+from outland.chem.smiles import Chunk, has_invalid_utf8, pack_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.shards import Shards
@@ -42,7 +42,7 @@ class UsableRows:
     def take(self, chunk: Chunk, rows: Iterator[Row]) -> None:
         """Match a chunk of molecules with the rows they came from; rows count from 1."""
         failures = dict(chunk.failures)
-        positions = {place: position for position, place in enumerate(chunk.places)}
+        positions = {place: position for position, place in enumerate(chunk.indices)}
         kept: list[tuple[int, list[float], dict[str, float]]] = []
         for place in sorted([*failures, *positions]):
             cells = next(rows)
@@ -72,7 +72,7 @@ class UsableRows:
         }
         environment = whole.pop("environment", None)
         molecules = [chunk.molecules[row[0]] for row in kept]
-        self.sets.add(pack(molecules, labels, extra=whole, environment=environment))
+        self.sets.add(pack_molecules(molecules, labels, extra=whole, environment=environment))
         self.used += len(kept)
 
     def _count(self, canonical: str, y: list[float]) -> int:
@@ -92,7 +92,7 @@ class UsableRows:
         """Labels and other facts of a row; None, with the reason put down, where they cannot be used."""
         settings = self.settings
         for name in (*settings.targets, settings.environment, settings.split, settings.time):
-            if name and not_utf8(cells.get(name, "")):
+            if name and has_invalid_utf8(cells.get(name, "")):
                 self._refuse(row, name, cells[name], "bytes that are not UTF-8")
                 return None
         y, problem = self.labels.read(cells)

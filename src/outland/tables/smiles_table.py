@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
-from outland.chem.smiles import Wanted, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
 from outland.graphs.dataset import Dataset
@@ -89,7 +89,7 @@ class SmilesTable(Dataset):
         path = Path(self.settings.file)
         labels = survey(read_rows(path), self.settings.targets, self.settings.task, decimal_comma(path))
         usable = UsableRows(self.settings, labels)
-        _take(usable, Wanted(canonical=True, fingerprint=recipe["cluster"]))
+        _take(usable, MoleculeOptions(canonical=True, fingerprint=recipe["cluster"]))
         graphs = usable.graphs()
         about = {**recipe, **usable.findings(), "classes": list(labels.classes), "task": asdict(labels.task)}
         schema = Schema(ATOMS, labels.task, BONDS)
@@ -152,7 +152,7 @@ def _parts(graphs: PackedGraphs, domain: str, seed: int, settings: TableSettings
             return by_words(words, settings.split or "")
 
 
-def _take(usable: UsableRows, wanted: Wanted) -> None:
+def _take(usable: UsableRows, wanted: MoleculeOptions) -> None:
     """Read all rows of a table."""
     path = Path(usable.settings.file)
     rows, again = tee(read_rows(path))
@@ -173,7 +173,7 @@ def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[Packe
     found, notes = [], []
     for table, path in zip(tables, paths, strict=True):
         usable = UsableRows(table, labels)
-        _take(usable, Wanted(scaffold=True, canonical=True))
+        _take(usable, MoleculeOptions(scaffold=True, canonical=True))
         found.append(usable.graphs())
         if usable.refused:
             row, _, value, reason = usable.refused[0]
@@ -189,11 +189,11 @@ def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
     need(path, [smiles])
     sets, failures = Shards(), []
     for chunk in read_molecules(
-        (row[smiles] for row in read_rows(path)), Wanted(scaffold=False), f"Reading {path.name}"
+        (row[smiles] for row in read_rows(path)), MoleculeOptions(scaffold=False), f"Reading {path.name}"
     ):
         failures += chunk.failures
         if chunk.molecules:
-            sets.add(pack(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
+            sets.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
     if not failures:
         return sets.joined(), []
     first = f"row {failures[0][0] + 1}, {failures[0][1]}"

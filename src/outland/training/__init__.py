@@ -2,7 +2,7 @@
 
 from outland.spec import DataSettings, RunSpec, TrainSettings
 from outland.training.evaluate import evaluate, predict
-from outland.training.fleet import Fleet, run_fleet
+from outland.training.fleet import FleetResult, run_fleet
 from outland.training.record import RunRecord
 from outland.training.runs import load_model, prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
@@ -11,7 +11,7 @@ from outland.training.trainer import Trainer
 __all__ = [
     "RULES",
     "DataSettings",
-    "Fleet",
+    "FleetResult",
     "IdVal",
     "LastEpoch",
     "OodVal",

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it trains."""
+"""Callbacks of a run: progress bars, lines of a log, and the base of all others."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from rich.text import Text
 from outland.progress import console
 from outland.spec import RunSpec
 
-_EVERY = 30.0  # seconds between two lines of a log
+_LOG_INTERVAL = 30.0  # seconds between two lines of a log
 _COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(bar_width=30),
@@ -23,31 +23,58 @@ _COLUMNS = (
 )
 
 
-def shown(score: float | None, metric: str) -> str:
-    """A score as people read it: in per cent unless it is an error; a dash where there is none."""
+def format_score(score: float | None, metric: str) -> str:
+    """A score as text: in per cent unless it is an error; a dash where there is none."""
     if score is None:
         return "–"
     return f"{score:.3f}" if metric == "rmse" else f"{100 * score:.2f}"
 
 
 class Callback:
-    """Sees a run go by and says nothing."""
+    """Called at the events of a run; does nothing."""
 
-    def of(self, spec: RunSpec) -> "Callback":
-        """Who watches the run of this spec; here the same for all."""
+    def for_run(self, spec: RunSpec) -> "Callback":
+        """The callback of the run of `spec`; here the same for all."""
         return self
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Training begins, with so many epochs already done."""
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Training of `epochs` epochs with `steps` steps each starts; `done` epochs were trained before."""
 
-    def step(self) -> None:
-        """One step was taken; nothing may be read from the device here."""
+    def on_step_end(self) -> None:
+        """A step was taken; nothing may be read from the device here."""
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
-        """An epoch is over."""
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """An epoch ended; `row` is its row of the curves."""
 
-    def stop(self) -> None:
-        """Training is over, for whatever reason."""
+    def on_train_end(self) -> None:
+        """Training ended, for whatever reason."""
+
+
+class CallbackWrapper(Callback):
+    """Passes every event on to another callback.
+
+    Args:
+        inner: the other callback.
+    """
+
+    def __init__(self, inner: Callback | None = None) -> None:
+        self.inner = inner or Callback()
+
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Pass it on."""
+        self.inner.on_train_start(title, epochs, steps, done)
+
+    def on_step_end(self) -> None:
+        """Pass it on."""
+        self.inner.on_step_end()
+
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """Pass it on."""
+        self.inner.on_epoch_end(row, metric)
+
+    def on_train_end(self) -> None:
+        """Pass it on."""
+        self.inner.on_train_end()
 
 
 class ProgressBar(Callback):
@@ -58,20 +85,20 @@ class ProgressBar(Callback):
         self._note = Text("")
         self._live = Live(Group(self._bar, self._note), console=console())
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Show the bar."""
         self._live.start()
         self._task = self._bar.add_task(title, total=epochs * steps, completed=done * steps)
 
-    def step(self) -> None:
-        """Move the bar."""
+    def on_step_end(self) -> None:
+        """Advance the bar."""
         self._bar.advance(self._task)
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
-        """Tell how the epoch went."""
-        self._note.plain = _told(row, metric)
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """Show the epoch's scores."""
+        self._note.plain = _format_epoch(row, metric)
 
-    def stop(self) -> None:
+    def on_train_end(self) -> None:
         """Leave the bar as it is."""
         self._live.stop()
 
@@ -79,16 +106,16 @@ class ProgressBar(Callback):
 class LogLines(Callback):
     """A line now and then, for a log: after the first epoch, then whenever half a minute has passed, and at the end."""
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Remember how long the way is."""
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Remember the title and the number of epochs."""
         self._title, self._epochs, self._next = title, epochs, 0.0
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
-        """Tell how the epoch went, if it is time to."""
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """Print the epoch's scores, if it is time to."""
         last = row["epoch"] + 1 == self._epochs
         if last or time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY
-            line = f"{self._title}: {_told(row, metric)}"
+            self._next = time.monotonic() + _LOG_INTERVAL
+            line = f"{self._title}: {_format_epoch(row, metric)}"
             console().print(line, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -104,20 +131,20 @@ class FleetProgress(Callback):
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
         self._task = self._bar.add_task("epochs of all runs", total=epochs)
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """One of the runs begins."""
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        """Count the epochs that were trained before."""
         self._bar.start()
         self._count(done)
 
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
-        """One of the runs has done an epoch."""
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """Count an epoch, and print a line if it is time to."""
         self._count(1)
         if self._bar.disable and (self._done >= self._epochs or time.monotonic() >= self._next):
-            self._next = time.monotonic() + _EVERY
+            self._next = time.monotonic() + _LOG_INTERVAL
             console().print(f"{self._done} of {self._epochs} epochs of all runs", highlight=False)
 
     def close(self) -> None:
-        """All runs are over, for whatever reason."""
+        """Stop the bar, once all runs ended."""
         self._bar.stop()
 
     def _count(self, epochs: int) -> None:
@@ -125,8 +152,8 @@ class FleetProgress(Callback):
         self._bar.advance(self._task, epochs)
 
 
-def _told(row: dict[str, Any], metric: str) -> str:
-    scores = [f"{part} {shown(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
+def _format_epoch(row: dict[str, Any], metric: str) -> str:
+    scores = [f"{part} {format_score(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
     terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
     return f"epoch {row['epoch']}: {' '.join(scores)}" + (f" | {' '.join(terms)}" if terms else "")
 

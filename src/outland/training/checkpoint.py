@@ -1,4 +1,4 @@
-"""The checkpoints of a run; the newest intact one counts."""
+"""The checkpoints of a run; the newest intact one is resumed from."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ class Checkpoints:
     """The snapshots of one run, of which the newest few are kept.
 
     Args:
-        folder: where.
+        folder: of the snapshots.
         keep: how many; more than one, so that a damaged newest one costs only the epochs since the one before.
     """
 
@@ -26,35 +26,35 @@ class Checkpoints:
         return sorted(path for path in self.folder.glob("epoch-*") if path.is_dir())
 
     def save(self, epoch: int, snapshot: Snapshot) -> None:
-        """Add a snapshot taken after so many epochs and let the oldest go."""
+        """Write a snapshot taken after `epoch` epochs, and delete the oldest."""
         write_snapshot(self.folder / f"epoch-{epoch:05d}", snapshot)
         for old in self._all()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot that is intact; None where there is none at all."""
-        found = self._all()
-        for path in reversed(found):
+        paths = self._all()
+        for path in reversed(paths):
             try:
                 return read_snapshot(path)
             except DamagedSnapshot as problem:
                 say(f"{problem}; looking for the one before", "yellow")
-        if found:
+        if paths:
             raise DamagedSnapshot(f"no checkpoint in {self.folder} is intact: start the run again with --force")
         return None
 
     def newest(self) -> Path | None:
-        """Where the newest snapshot lies."""
-        found = self._all()
-        return found[-1] if found else None
+        """The folder of the newest snapshot, intact or not."""
+        paths = self._all()
+        return paths[-1] if paths else None
 
     def clear(self) -> None:
-        """Remove them all, once the run has its record."""
+        """Delete all snapshots, once the run has its record."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def random_state(device: torch.device, method: Method) -> dict[str, Tensor]:
-    """The state of every random stream a run may draw from."""
+    """The state of every generator a run may draw from."""
     state = {
         "torch": torch.get_rng_state(),
         "method": method.random.get_state(),
@@ -66,7 +66,7 @@ def random_state(device: torch.device, method: Method) -> dict[str, Tensor]:
 
 
 def restore_random_state(state: dict[str, Tensor], device: torch.device, method: Method) -> None:
-    """The inverse of `random_state`."""
+    """Set the generators to the states of `random_state`."""
     torch.set_rng_state(state["torch"])
     method.random.set_state(state["method"])
     method.dropout_random.set_state(state["dropout"])

@@ -6,9 +6,9 @@ from torch import Tensor
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
 from outland.spec import Precision
+from outland.training.capture import GraphCapture, Program
 from outland.training.metrics import Scores, score
-from outland.training.precision import computing
-from outland.training.replay import Body, Recorder
+from outland.training.precision import autocast
 
 
 @torch.inference_mode()
@@ -19,7 +19,7 @@ def predict(method: Method, graphs: PackedGraphs, index: Tensor, batch_size: int
 
 
 def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Scores]:
-    """Scores on every part but the training one."""
+    """Scores by part, for every part but the training one."""
     evaluation = Evaluation(method, splits, batch_size)
     evaluation.run()
     return evaluation.scores()
@@ -28,13 +28,13 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
 class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
-    All parts are predicted as one program, which can be recorded, and their logits are read at once.
+    All parts are predicted by one program, which can be captured, and their logits are read at once.
 
     Args:
         method: the model, whose weights may change in between.
         splits: the data.
         batch_size: graphs a batch.
-        recorder: of this run; without one the program is carried out anew each time.
+        capture: of this run; without one the program is called anew each time.
         precision: of matrix products.
     """
 
@@ -43,43 +43,44 @@ class Evaluation:
         method: Method,
         splits: Splits,
         batch_size: int,
-        recorder: Recorder | None = None,
+        capture: GraphCapture | None = None,
         precision: Precision = "tf32",
     ) -> None:
-        self.method, self.splits, self.recorder, self.precision = method, splits, recorder, precision
+        self.method, self.splits, self.capture, self.precision = method, splits, capture, precision
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
         self._batches = Batches(splits.graphs, index, batch_size)
         plan = self._batches.plan(0)
-        self._pieces = list(zip(plan.index.to(splits.graphs.device), plan.graphs, plan.nodes, plan.edges, strict=True))
+        self._sizes = list(zip(plan.index.to(splits.graphs.device), plan.graphs, plan.nodes, plan.edges, strict=True))
         labels = splits.graphs.y[index.to(splits.graphs.device)].cpu()
         self.labels = labels.split([len(part) for part in self.parts.values()])
         self.logits = torch.zeros(len(index), splits.schema.task.outputs, device=splits.graphs.device)
-        self._program: Body | None = None
+        self._program: Program | None = None
 
     @torch.no_grad()
     def _predict(self) -> None:
         done = 0
-        for place, graphs, nodes, edges in self._pieces:
-            batch = self._batches.gatherer.exact(place[:graphs], nodes, edges)
-            with computing(self.precision, self.logits.device):
+        for index, graphs, nodes, edges in self._sizes:
+            batch = self._batches.gatherer.exact(index[:graphs], nodes, edges)
+            with autocast(self.precision, self.logits.device):
                 self.logits[done : done + graphs].copy_(self.method(batch))
             done += graphs
 
     def run(self) -> None:
-        """Predict all parts, without waiting for it."""
+        """Predict all parts, without waiting for the device."""
         self.method.eval()
         if self._program is None:
             self._predict()
-            self._program = self._predict if self.recorder is None else self.recorder.record(self._predict)
+            self._program = self._predict if self.capture is None else self.capture.capture(self._predict)
         else:
             self._program()
 
     def scores(self, logits: Tensor | None = None) -> dict[str, Scores]:
-        """Scores of what was predicted last, once it is there; or of earlier logits."""
+        """Scores by part of `logits`, by default those of the last `run`."""
         logits = self.logits if logits is None else logits
         parts = logits.cpu().split([len(labels) for labels in self.labels])
         task = self.splits.schema.task
         return {
-            part: score(found, labels, task) for part, found, labels in zip(self.parts, parts, self.labels, strict=True)
+            part: score(predicted, labels, task)
+            for part, predicted, labels in zip(self.parts, parts, self.labels, strict=True)
         }

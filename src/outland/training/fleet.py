@@ -21,16 +21,14 @@ from outland.training.callbacks import Callback
 from outland.training.record import RunRecord
 from outland.training.runs import Run, load_splits
 
-Sailing = tuple[Run, Generator[None, None, None]]  # a run, and its steps as they are taken
-
 
 @dataclass
-class Fleet:
-    """What became of the runs.
+class FleetResult:
+    """The outcome of several runs.
 
     Args:
-        records: of those that ended well, by their place in the list of specs.
-        failures: why the others did not.
+        records: of the runs that finished, by index into the list of specs.
+        failures: the exceptions of the others.
     """
 
     records: dict[int, RunRecord] = field(default_factory=dict)
@@ -48,134 +46,145 @@ def run_fleet(
     cache: Cache | None = None,
     data: DataFolder | None = None,
     callback: Callback | None = None,
-) -> Fleet:
-    """Carry out runs side by side in one process, each with its own queue, memory pool and random numbers.
+) -> FleetResult:
+    """Execute runs side by side in one process, each with its own CUDA stream, memory pool and random numbers.
 
     Each gives what it would give alone. A run that fails does not disturb the others; one for which there is no memory
     waits until there is.
 
     Args:
-        specs: what to do.
+        specs: the runs.
         out: folder of runs.
         width: how many at a time; by default ten on a GPU and one elsewhere, where they would only share the cores.
         resume, force, device, cache, data: as in `run`.
-        callback: told of every epoch of every run.
+        callback: called at the events of every run.
     """
     where = find_device(device)
-    shared = _Shared(lambda spec: load_splits(spec, where, cache, data))
+    shared = _SharedSplits(lambda spec: load_splits(spec, where, cache, data))
 
-    def launch(place: int, again: bool) -> Sailing:
-        spec = specs[place]
-        run = Run(spec, out, where, resume=resume or again, force=force and not again, callback=callback)
-        return run, run.steps(partial(shared.of, spec))
+    def start(index: int, restarted: bool) -> ActiveRun:
+        spec = specs[index]
+        run = Run(spec, out, where, resume=resume or restarted, force=force and not restarted, callback=callback)
+        return ActiveRun(run, run.steps(partial(shared.load, spec)))
 
-    fleet = _Crowd(len(specs), width or (10 if where.type == "cuda" else 1), launch)
-    room = _Room(where)
+    scheduler = Scheduler(len(specs), width or (10 if where.type == "cuda" else 1), start)
+    budget = MemoryBudget(partial(_free_memory, where))
     try:
-        while fleet.waiting or fleet.sailing:
-            fleet.fill(room.for_another)
-            for place in list(fleet.sailing):
-                if fleet.advance(place):
-                    _free(where)
+        while scheduler.waiting or scheduler.active:
+            scheduler.start_next(budget)
+            for index in list(scheduler.active):
+                if scheduler.advance(index):
+                    _release_memory(where)
     finally:
-        for _, steps in fleet.sailing.values():
-            steps.close()
-    return fleet.result
+        for active in scheduler.active.values():
+            active.steps.close()
+    return scheduler.result
 
 
-class _Crowd:
-    """Runs that wait and runs that are on their way, so many at a time.
+@dataclass(frozen=True)
+class ActiveRun:
+    """A run that has started, and the generator of its steps."""
 
-    Args:
-        count: of runs, which are known by their places.
-        width: how many at a time; lowered when memory runs out.
-        launch: begins the run at a place, or begins it again where it had to make room for others.
-    """
-
-    def __init__(self, count: int, width: int, launch: Callable[[int, bool], Sailing]) -> None:
-        self.width, self._launch = width, launch
-        self.waiting = deque((place, False) for place in range(count))
-        self.sailing: dict[int, Sailing] = {}
-        self.result = Fleet()
-
-    def fill(self, room: Callable[[int], bool]) -> None:
-        """Launch another if there is room: one at a time, so that it shows what each takes."""
-        if self.waiting and len(self.sailing) < self.width and room(len(self.sailing)):
-            place, again = self.waiting.popleft()
-            self.sailing[place] = self._launch(place, again)
-
-    def advance(self, place: int) -> bool:
-        """Let one run take a step; whether it has ended, one way or another."""
-        run, steps = self.sailing[place]
-        try:
-            next(steps)
-            return False
-        except StopIteration:
-            self.result.records[place] = run.record
-        except torch.OutOfMemoryError:
-            self._make_room(place)
-        except Exception as problem:
-            self.result.failures[place] = _loosened(problem)
-        del self.sailing[place]
-        return True
-
-    def _make_room(self, place: int) -> None:
-        """A run goes back to those that wait; what it had done is still there."""
-        if len(self.sailing) == 1:
-            self.result.failures[place] = OutlandError("the GPU has not enough memory for this run alone")
-            return
-        self.width = len(self.sailing) - 1
-        say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
-        self.waiting.append((place, True))
+    run: Run
+    steps: Generator[None, None, None]
 
 
-def _loosened(problem: Exception) -> Exception:
-    """The problem, and those it came from, without what their frames hold: the whole run."""
-    each: BaseException | None = problem
-    while each is not None:
-        traceback.clear_frames(each.__traceback__)
-        each = each.__cause__ or each.__context__
-    return problem
-
-
-class _Room:
-    """Whether the device has memory for another run, by what those on their way take.
+class MemoryBudget:
+    """Whether the device has memory for another run, by what the active ones take.
 
     A run takes more as it meets new shapes and is scored for the first time, hence the half on top; what is misjudged
     all the same is mended when memory runs out.
+
+    Args:
+        free_memory: returns the free bytes of the device; infinity where they are not counted.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._free = self._now()
+    def __init__(self, free_memory: Callable[[], float]) -> None:
+        self._free_memory = free_memory
+        self._initial = free_memory()
 
-    def _now(self) -> float:
-        return float(torch.cuda.mem_get_info(self._device)[0]) if self._device.type == "cuda" else math.inf
-
-    def for_another(self, sailing: int) -> bool:
-        """Whether one more would fit beside so many."""
-        free = self._now()
-        return not sailing or free == math.inf or free > 1.5 * (self._free - free) / sailing
+    def has_room(self, active: int) -> bool:
+        """Whether one more run would fit beside `active` runs."""
+        free = self._free_memory()
+        return not active or free == math.inf or free > 1.5 * (self._initial - free) / active
 
 
-def _free(device: torch.device) -> None:
-    """Give back what a run had. Its parts point at one another, so that it takes the collector to let them go."""
+class Scheduler:
+    """Runs that wait and runs that are active, so many at a time.
+
+    Args:
+        count: number of runs, which are known by their index.
+        width: how many at a time; lowered when memory runs out.
+        start: starts the run at an index, or restarts it after it had to make room for others.
+    """
+
+    def __init__(self, count: int, width: int, start: Callable[[int, bool], ActiveRun]) -> None:
+        self.width, self._start = width, start
+        self.waiting = deque((index, False) for index in range(count))
+        self.active: dict[int, ActiveRun] = {}
+        self.result = FleetResult()
+
+    def start_next(self, budget: MemoryBudget) -> None:
+        """Start a waiting run if there is room: one at a time, so that it shows what each takes."""
+        if self.waiting and len(self.active) < self.width and budget.has_room(len(self.active)):
+            index, restarted = self.waiting.popleft()
+            self.active[index] = self._start(index, restarted)
+
+    def advance(self, index: int) -> bool:
+        """Let a run take a step; whether it has ended, one way or another."""
+        active = self.active[index]
+        try:
+            next(active.steps)
+            return False
+        except StopIteration:
+            self.result.records[index] = active.run.record
+        except torch.OutOfMemoryError:
+            self._postpone(index)
+        except Exception as problem:
+            self.result.failures[index] = _clear_frames(problem)
+        del self.active[index]
+        return True
+
+    def _postpone(self, index: int) -> None:
+        """Put a run back among those that wait, to resume from its checkpoint; a run alone fails."""
+        if len(self.active) == 1:
+            self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
+            return
+        self.width = len(self.active) - 1
+        say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
+        self.waiting.append((index, True))
+
+
+def _clear_frames(problem: Exception) -> Exception:
+    """`problem` without the local variables of its frames and of its causes' frames, which hold the whole run."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+    return problem
+
+
+def _free_memory(device: torch.device) -> float:
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else math.inf
+
+
+def _release_memory(device: torch.device) -> None:
+    """Free what an ended run held. Its parts point at one another, so that it takes the garbage collector."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.empty_cache()
 
 
-class _Shared:
-    """Data that several runs read, loaded once."""
+class _SharedSplits:
+    """Splits that several runs read, loaded once."""
 
     def __init__(self, load: Callable[[RunSpec], Splits]) -> None:
         self._load = load
-        self._kept: dict[object, Splits] = {}
+        self._loaded: dict[object, Splits] = {}
 
-    def of(self, spec: RunSpec) -> Splits:
-        """The data of a spec."""
+    def load(self, spec: RunSpec) -> Splits:
         key = (spec.dataset, spec.domain, spec.kind, spec.data, spec.table)
-        if key not in self._kept:
-            self._kept[key] = self._load(spec)
-        return self._kept[key]
+        if key not in self._loaded:
+            self._loaded[key] = self._load(spec)
+        return self._loaded[key]

@@ -1,4 +1,4 @@
-"""How exactly a run computes."""
+"""The precision of a run's arithmetic."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from outland.spec import Precision
 
 
 @contextmanager
-def computing(precision: Precision, device: torch.device) -> Iterator[None]:
-    """What is computed here is computed so; everything is stored in single precision all the same.
+def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Context that computes in `precision`; everything is stored in single precision all the same.
 
     `tf32` rounds what enters a matrix product to 10 bits on GPUs that gain by it, and is `float32` elsewhere; `bf16`
     does whole layers in half the bits.

@@ -99,7 +99,7 @@ def describe_platform(device: torch.device) -> dict[str, str]:
         found["device"] = torch.cuda.get_device_name(device)
     else:
         found["threads"] = str(torch.get_num_threads())
-    for package in ("outland", "torch", "torch-geometric", "torchmetrics", "numpy", "rdkit", "scikit-image"):
+    for package in ("outland", "torch", "torch-geometric", "numpy", "rdkit", "scikit-image"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -22,8 +22,8 @@ from outland.storage.files import sweep, writable_folder, write_text
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
+from outland.training.data_parallel import describe_parallelism
 from outland.training.mask_quality import mask_quality
-from outland.training.parallel import togetherness
 from outland.training.record import RunRecord, describe_platform
 from outland.training.selection import selections
 from outland.training.trainer import Trainer
@@ -86,7 +86,7 @@ class Run:
     ) -> None:
         self._ready = ready
         self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
-        self._resume, self._force, self._watcher = resume, force, (callback or Callback()).of(spec)
+        self._resume, self._force, self._callback = resume, force, (callback or Callback()).for_run(spec)
 
     def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
@@ -100,11 +100,11 @@ class Run:
             method = new_method(spec, splits, self.device)
             if self._ready is not None:
                 self._ready(method)
-            trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._watcher)
+            trainer = Trainer(method, splits, spec.train, spec.seed, folder.checkpoints, self._callback)
             done = trainer.resume() if self._resume else 0
             if done:
                 say(f"Going on at epoch {done} of {spec.train.epochs}, in {folder.path}")
-            yield from trainer.recorder.each(trainer.steps())
+            yield from trainer.capture.on_stream(trainer.steps())
             self.record = _record(spec, trainer, self.device)
             folder.finish(method, self.record)
 
@@ -219,7 +219,7 @@ def _record(spec: RunSpec, trainer: Trainer, device: torch.device) -> RunRecord:
         selected=selected,
         masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
         parameters=trainer.method.parameter_counts(),
-        platform=describe_platform(device) | togetherness(trainer.method),
+        platform=describe_platform(device) | describe_parallelism(trainer.method),
         timing={
             "seconds": sum(trainer.seconds),
             "epochs": trainer.seconds,

@@ -1,6 +1,6 @@
-"""Which epoch's model is kept: rules that look at the curves of a run.
+"""Rules that select an epoch's model by the curves of a run.
 
-A rule is a pure function of the curves, so nothing about it needs saving, and every rule can be asked afterwards.
+A rule is a pure function of the curves, so nothing about it needs saving, and every rule can be applied afterwards.
 """
 
 import math
@@ -27,7 +27,7 @@ class SelectionRule:
     part: ClassVar[str | None]
 
     def pick(self, curves: Curves, task: Task) -> int | None:
-        """Position of the picked epoch; None where the part was never scored."""
+        """Index of the picked epoch; None where the part was never scored."""
         if not curves or (self.part is not None and self.part not in curves[0]):
             return None
         eligible = range(self.burn_in, len(curves))
@@ -36,11 +36,11 @@ class SelectionRule:
             return len(curves) - 1
         sign = 1 if task.higher_is_better else -1
 
-        def worth(epoch: int) -> tuple[float, int]:
+        def order(epoch: int) -> tuple[float, int]:
             value = curves[epoch][part][task.metric]
             return (-math.inf if value is None else sign * value, epoch)
 
-        return max(eligible, key=worth)
+        return max(eligible, key=order)
 
 
 class OodVal(SelectionRule):
@@ -65,7 +65,7 @@ class LastEpoch(SelectionRule):
 
 
 class Oracle(SelectionRule):
-    """By the test part itself: an upper bound to report, never a way to choose a model."""
+    """By the test part itself: an upper bound to report, never a way to select a model."""
 
     name: ClassVar[str] = "oracle"
     part: ClassVar[str | None] = "test"
@@ -75,7 +75,7 @@ RULES: dict[str, type[SelectionRule]] = {rule.name: rule for rule in (OodVal, Id
 
 
 def choosing_rule(name: str, burn_in: int) -> SelectionRule:
-    """The rule by which a run keeps its model."""
+    """The rule of that name, for selecting a model; not the oracle."""
     honest = {key: rule for key, rule in RULES.items() if rule is not Oracle}
     if name not in honest:
         raise unknown("selection rule", name, honest)

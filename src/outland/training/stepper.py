@@ -1,4 +1,4 @@
-"""Carries out a method's phases: gradients for those who move, nothing for those who stand still."""
+"""Training steps: forward, backward and optimizer step of each phase of a method."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,162 +7,165 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from outland.distributed import world_size
+from outland.distributed import all_reduce_mean, world_size
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
 from outland.spec import TrainSettings
-from outland.training.average import Average
-from outland.training.parallel import average, share_of
-from outland.training.precision import computing
+from outland.training.average import WeightAverage
+from outland.training.data_parallel import loss_weight
+from outland.training.precision import autocast
 
-WATCHED = "watch."  # what a method shows beside its losses
+WATCHED = "watch."  # prefix of a method's diagnostics among the loss terms
 
 
 @dataclass
-class Mover:
-    """A phase with its optimiser."""
+class PhaseOptimizer:
+    """A phase with its parameters and their optimizer."""
 
     phase: Phase
     parameters: list[nn.Parameter]
-    optimiser: torch.optim.Optimizer
+    adam: torch.optim.Adam
+
+    @classmethod
+    def build(cls, phase: Phase, settings: TrainSettings) -> "PhaseOptimizer":
+        """A phase with Adam. On a GPU, where a step may be captured, the learning rate is a tensor: it can change."""
+        parameters = phase.parameters()
+        decay = settings.weight_decay if phase.weight_decay is None else phase.weight_decay
+        on_gpu = parameters[0].is_cuda
+        rate = torch.tensor(phase.lr, device=parameters[0].device) if on_gpu else phase.lr
+        adam = torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
+        return cls(phase, parameters, adam)
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the learning rate of every parameter group."""
+        for group in self.adam.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 class Stepper:
     """Takes training steps of a method.
 
-    In each phase only the moving parameters require gradients, so that no backward pass is done for the rest, and
-    only the moving modules are in training mode.
+    In each phase only the phase's parameters require gradients, so that no backward pass is done for the rest, and
+    only its modules are in training mode.
 
     Args:
         method: the model.
-        settings: for the optimisers.
+        settings: for the optimizers.
     """
 
     def __init__(self, method: Method, settings: TrainSettings) -> None:
         self.method, self.settings = method, settings
-        self.movers = [self._mover(phase) for phase in method.phases()]
-        self.everyone = list(method.parameters())
+        self.optimizers = [PhaseOptimizer.build(phase, settings) for phase in method.phases()]
+        self.parameters = list(method.parameters())
         self._zeros: dict[nn.Parameter, Tensor] = {}
         self._ones: dict[tuple[torch.dtype, torch.Size], Tensor] = {}
-        self.average = Average(method, settings.average) if settings.average else None
+        self.average = WeightAverage(method, settings.average) if settings.average else None
 
-    def _mover(self, phase: Phase) -> Mover:
-        parameters = phase.parameters()
-        decay = self.settings.weight_decay if phase.weight_decay is None else phase.weight_decay
-        on_gpu = parameters[
-            0
-        ].is_cuda  # there a step may be recorded: the rate is a tensor, so that it can still change
-        rate = torch.tensor(phase.lr, device=parameters[0].device) if on_gpu else phase.lr
-        adam = torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
-        return Mover(phase, parameters, adam)
-
-    def start_epoch(self, epoch: int) -> None:
-        """Set the learning rates of an epoch."""
-        for mover in self.movers:
-            rate = mover.phase.lr * self.settings.lr_factor(epoch, mover.phase.schedule)
-            for group in mover.optimiser.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
+    def set_learning_rates(self, epoch: int) -> None:
+        """Set the learning rates of an epoch, by the schedule of each phase."""
+        for optimizer in self.optimizers:
+            optimizer.set_learning_rate(optimizer.phase.lr * self.settings.lr_factor(epoch, optimizer.phase.schedule))
 
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
-        """One training step; the loss terms, as `phase.term`, and what is watched stay on the device."""
+        """Take a step; returns the loss terms, as `phase.term`, and the method's diagnostics, on the device."""
         log: dict[str, Tensor] = {}
         self.method.seeds.renew()
-        active = [mover for mover in self.movers if progress.branch(mover.phase.when)]
-        for mover in active:
-            terms = self._gradients(mover, batch, progress)
-            log |= {f"{mover.phase.name}.{name}": term.detach() for name, term in terms.items()}
+        active = [optimizer for optimizer in self.optimizers if progress.branch(optimizer.phase.when)]
+        for optimizer in active:
+            terms = self.backward(optimizer, batch, progress)
+            log |= {f"{optimizer.phase.name}.{name}": term.detach() for name, term in terms.items()}
             if self.method.update == "sequential":
-                mover.optimiser.step()
+                optimizer.adam.step()
         if self.method.update == "simultaneous":
-            for mover in active:
-                mover.optimiser.step()
+            for optimizer in active:
+                optimizer.adam.step()
         if self.average is not None:
-            self.average.follow(progress)
+            self.average.update(progress)
         return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.watch().items()}
 
-    def _gradients(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
+    def backward(self, optimizer: PhaseOptimizer, batch: GraphBatch, progress: Progress) -> Terms:
+        """Set `.grad` of a phase's parameters to the gradient of its loss; returns the loss terms."""
         self.method.eval()
-        for module in mover.phase.moves:
+        for module in optimizer.phase.moves:
             module.train()
-        for parameter in self.everyone:
+        for parameter in self.parameters:
             parameter.requires_grad_(False)
-        for parameter in mover.parameters:
+        for parameter in optimizer.parameters:
             parameter.requires_grad_(True)
-        with computing(self.settings.precision, self.everyone[0].device):
-            return self._slope(mover, batch, progress)
+        with autocast(self.settings.precision, self.parameters[0].device):
+            terms = optimizer.phase.loss(batch, progress)
+            gradients = self._gradients(optimizer, terms, batch)
+        for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return terms
 
-    def _slope(self, mover: Mover, batch: GraphBatch, progress: Progress) -> Terms:
-        terms = mover.phase.loss(batch, progress)
+    def _gradients(self, optimizer: PhaseOptimizer, terms: Terms, batch: GraphBatch) -> list[Tensor]:
         if not isinstance(terms, dict):
             raise OutlandError(
                 f"a loss must give its terms by name, as in {{'risk': ...}}, not a {type(terms).__name__}"
             )
-        learned = [term for term in terms.values() if term.requires_grad]
-        if not learned:
-            raise OutlandError(f"no loss term of the phase '{mover.phase.name}' depends on what moves in it")
-        weights = [self._one(term) for term in learned]
+        outputs = [term for term in terms.values() if term.requires_grad]
+        if not outputs:
+            raise OutlandError(f"no loss term of the phase '{optimizer.phase.name}' depends on what moves in it")
+        grad_outputs = [self._ones_like(term) for term in outputs]
         if world_size() > 1:
-            share = share_of(batch, learned[0].to(torch.promote_types(learned[0].dtype, torch.float32)))
-            weights = [one * share.to(one.dtype) for one in weights]
-        slopes = torch.autograd.grad(learned, mover.parameters, weights, allow_unused=True)
-        pairs = zip(mover.parameters, slopes, strict=True)
-        gradients = [self._none(parameter) if slope is None else slope for parameter, slope in pairs]
-        if world_size() > 1:
-            gradients = average(gradients)
-        for parameter, gradient in zip(mover.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        return terms
+            weight = loss_weight(batch, outputs[0].to(torch.promote_types(outputs[0].dtype, torch.float32)))
+            grad_outputs = [ones * weight.to(ones.dtype) for ones in grad_outputs]
+        grads = torch.autograd.grad(outputs, optimizer.parameters, grad_outputs, allow_unused=True)
+        pairs = zip(optimizer.parameters, grads, strict=True)
+        gradients = [self._zeros_like(parameter) if grad is None else grad for parameter, grad in pairs]
+        return all_reduce_mean(gradients) if world_size() > 1 else gradients
 
-    def _one(self, term: Tensor) -> Tensor:
-        """The slope of a loss by its own term, the same each time."""
-        kind = (term.dtype, term.shape)
-        if kind not in self._ones:
-            self._ones[kind] = torch.ones_like(term)
-        return self._ones[kind]
+    def _ones_like(self, term: Tensor) -> Tensor:
+        """Cached `ones_like(term)`: the grad_output of a loss term."""
+        key = (term.dtype, term.shape)
+        if key not in self._ones:
+            self._ones[key] = torch.ones_like(term)
+        return self._ones[key]
 
-    def _none(self, parameter: nn.Parameter) -> Tensor:
-        """A gradient of 0, the same each time: the optimiser only reads it."""
+    def _zeros_like(self, parameter: nn.Parameter) -> Tensor:
+        """Cached `zeros_like(parameter)`, which the optimizer only reads."""
         if parameter not in self._zeros:
             self._zeros[parameter] = torch.zeros_like(parameter)
         return self._zeros[parameter]
 
     @contextmanager
-    def rehearsal(self, *more: Tensor) -> Iterator[None]:
-        """Whatever steps are taken here are undone, in place: weights, statistics, optimisers, draws, and `more`."""
-        averages = [] if self.average is None else list(self.average.state().values())
-        model = [*self.method.parameters(), *self.method.buffers(), *averages, *more]
-        before = [tensor.detach().clone() for tensor in model]
-        moments = {name: tensor.clone() for name, tensor in self.state().items()}
-        streams = (self.method.random, self.method.dropout_random)
-        draws = [stream.get_state() for stream in streams]
+    def rollback(self, *more: Tensor) -> Iterator[None]:
+        """Context whose steps are undone in place: weights, statistics, optimizers, generators, and `more` tensors."""
+        averages = [] if self.average is None else list(self.average.state_dict().values())
+        tensors = [*self.method.parameters(), *self.method.buffers(), *averages, *more]
+        before = [tensor.detach().clone() for tensor in tensors]
+        moments = {name: tensor.clone() for name, tensor in self.state_dict().items()}
+        generators = (self.method.random, self.method.dropout_random)
+        states = [generator.get_state() for generator in generators]
         yield
         with torch.no_grad():
-            for tensor, value in zip(model, before, strict=True):
+            for tensor, value in zip(tensors, before, strict=True):
                 tensor.copy_(value)
-            for name, tensor in self.state().items():
+            for name, tensor in self.state_dict().items():
                 tensor.copy_(moments[name]) if name in moments else tensor.zero_()
-        for stream, state in zip(streams, draws, strict=True):
-            stream.set_state(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
-    def state(self) -> dict[str, Tensor]:
-        """The optimisers' tensors by name."""
-        named: dict[str, Tensor] = {}
-        for mover in self.movers:
-            for place, values in mover.optimiser.state_dict()["state"].items():
-                named |= {f"{mover.phase.name}.{place}.{key}": value for key, value in values.items()}
-        return named
+    def state_dict(self) -> dict[str, Tensor]:
+        """The optimizers' tensors, as `phase.index.name`."""
+        state: dict[str, Tensor] = {}
+        for optimizer in self.optimizers:
+            for index, values in optimizer.adam.state_dict()["state"].items():
+                state |= {f"{optimizer.phase.name}.{index}.{name}": value for name, value in values.items()}
+        return state
 
-    def restore(self, named: dict[str, Tensor]) -> None:
-        """The inverse of `state`."""
-        for mover in self.movers:
-            plain = mover.optimiser.state_dict()
-            found: dict[int, dict[str, Tensor]] = {}
-            for name, value in named.items():
-                phase, place, key = name.rsplit(".", 2)
-                if phase == mover.phase.name:
-                    found.setdefault(int(place), {})[key] = value
-            mover.optimiser.load_state_dict({"state": found, "param_groups": plain["param_groups"]})
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Set the optimizers' tensors to those of `state_dict`."""
+        for optimizer in self.optimizers:
+            tensors: dict[int, dict[str, Tensor]] = {}
+            for path, value in state.items():
+                phase, index, name = path.rsplit(".", 2)
+                if phase == optimizer.phase.name:
+                    tensors.setdefault(int(index), {})[name] = value
+            groups = optimizer.adam.state_dict()["param_groups"]
+            optimizer.adam.load_state_dict({"state": tensors, "param_groups": groups})

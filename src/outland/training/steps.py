@@ -1,4 +1,4 @@
-"""The steps of an epoch: taken one by one, or recorded once for each shape of batch and replayed."""
+"""The steps of an epoch: taken one by one, or captured once for each shape of batch and replayed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Batches, Shape
 from outland.methods import Progress
-from outland.training.replay import Body, Questions, Recorder
+from outland.training.capture import CapturedProgress, GraphCapture, Program
 from outland.training.stepper import Stepper
 
-Row = dict[str, float]
-_MOST_TERMS = 32
+LossValues = dict[str, float]
+_MAX_TERMS = 32
 
 
 class Steps(Protocol):
-    """Takes the steps of epochs and tells their losses."""
+    """Takes the steps of epochs and logs their losses."""
 
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch, pausing after each; nothing is read from the device."""
 
-    def log(self) -> list[Row]:
+    def log(self) -> list[LossValues]:
         """The loss terms of each step of the epoch, read from the device at once."""
 
 
 class EagerSteps:
-    """Step by step.
+    """Steps taken one by one.
 
     Args:
-        stepper: who takes them.
+        stepper: takes them.
         batches: of the training graphs.
     """
 
@@ -42,93 +42,93 @@ class EagerSteps:
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch."""
         self._log = []
-        first = epoch * len(self.batches)
-        for place, batch in enumerate(self.batches.epoch(epoch)):
-            self._log.append(self.stepper.step(batch, Progress(epoch, epochs, first + place)))
+        for step, batch in enumerate(self.batches.epoch(epoch), epoch * len(self.batches)):
+            self._log.append(self.stepper.step(batch, Progress(epoch, epochs, step)))
             yield
 
-    def log(self) -> list[Row]:
+    def log(self) -> list[LossValues]:
         """The loss terms of each step."""
         values = iter(torch.stack([term.double() for terms in self._log for term in terms.values()]).tolist())
         return [{name: next(values) for name in terms} for terms in self._log]
 
 
 @dataclass
-class Recorded:
-    """A step on batches of one shape, for as long as its conditions hold."""
+class CapturedStep:
+    """A step on batches of one shape, to be replayed while `progress` is valid; `names` are those of its terms."""
 
-    body: Body
-    questions: Questions
+    replay: Program
+    progress: CapturedProgress
     names: list[str]
 
 
 class ReplayedSteps:
-    """Steps that are recorded and replayed, the cutting of the batch included.
+    """Steps that are captured and replayed, the gathering of the batch included.
 
     The order of an epoch lies on the device, and so does the number of the step: a replay takes the next batch by
-    itself, without a word from the host. Batches are padded to a few shapes, and each has its own recording.
+    itself, without a transfer from the host. Batches are padded to a few shapes, and each has its own capture.
 
     Args:
-        stepper: who takes the steps.
+        stepper: takes the steps.
         batches: of the training graphs.
-        recorder: of this run.
+        capture: of this run.
     """
 
-    def __init__(self, stepper: Stepper, batches: Batches, recorder: Recorder) -> None:
-        self.stepper, self.batches, self.recorder = stepper, batches, recorder
+    def __init__(self, stepper: Stepper, batches: Batches, capture: GraphCapture) -> None:
+        self.stepper, self.batches, self.capture = stepper, batches, capture
         device = batches.graphs.device
         self.order = torch.full((len(batches), batches.size), -1, dtype=torch.long, device=device)
-        self.place = torch.zeros(1, dtype=torch.long, device=device)
-        self.values = torch.zeros(len(batches), _MOST_TERMS, dtype=torch.double, device=device)
-        self.recorded: dict[Shape, list[Recorded]] = {}
-        self._taken: list[Recorded] = []
+        self.position = torch.zeros(1, dtype=torch.long, device=device)
+        self.values = torch.zeros(len(batches), _MAX_TERMS, dtype=torch.double, device=device)
+        self.captured: dict[Shape, list[CapturedStep]] = {}
+        self._taken: list[CapturedStep] = []
 
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch."""
         plan = self.batches.plan(epoch)
         index = plan.index.pin_memory() if self.order.is_cuda else plan.index  # so that nobody waits for the copy
         self.order.copy_(index, non_blocking=True)
-        self.place.zero_()
+        self.position.zero_()
         self._taken = []
         first = epoch * len(self.batches)
         for step, (nodes, edges) in enumerate(zip(plan.nodes, plan.edges, strict=True), first):
             now = Progress(epoch, epochs, step)
-            recorded = self._find(self.batches.shapes.holding(nodes, edges), now)
-            recorded.questions.follow(now)
-            recorded.body()
-            self._taken.append(recorded)
+            captured = self._find(self.batches.shapes.holding(nodes, edges), now)
+            captured.progress.update(now)
+            captured.replay()
+            self._taken.append(captured)
             yield
 
-    def log(self) -> list[Row]:
+    def log(self) -> list[LossValues]:
         """The loss terms of each step."""
         rows = self.values.tolist()
-        return [dict(zip(taken.names, row, strict=False)) for taken, row in zip(self._taken, rows, strict=True)]
+        return [dict(zip(step.names, row, strict=False)) for step, row in zip(self._taken, rows, strict=True)]
 
-    def _find(self, shape: Shape, now: Progress) -> Recorded:
-        """A recording that holds now, or a new one."""
-        for recorded in self.recorded.get(shape, []):
-            if recorded.questions.hold(now):
-                return recorded
-        recorded = self._record(shape, now)
-        self.recorded.setdefault(shape, []).append(recorded)
-        return recorded
+    def _find(self, shape: Shape, now: Progress) -> CapturedStep:
+        """A captured step of this shape that is valid now, or a new one."""
+        for step in self.captured.get(shape, []):
+            if step.progress.is_valid(now):
+                return step
+        step = self.capture_step(shape, now)
+        self.captured.setdefault(shape, []).append(step)
+        return step
 
-    def _record(self, shape: Shape, now: Progress) -> Recorded:
-        questions = Questions(now, self.order.device)
+    def capture_step(self, shape: Shape, now: Progress) -> CapturedStep:
+        """Capture a step on batches of `shape`."""
+        progress = CapturedProgress(now, self.order.device)
         names: list[str] = []
 
-        def body() -> None:
-            questions.rewind()
-            index = self.order.index_select(0, self.place)[0]
+        def program() -> None:
+            progress.rewind()
+            index = self.order.index_select(0, self.position)[0]
             batch = self.batches.gatherer.padded(index, shape)
-            terms = self.stepper.step(batch, cast(Progress, questions))  # they answer as progress does
+            terms = self.stepper.step(batch, cast(Progress, progress))
             names[:] = list(terms)
-            if len(names) > _MOST_TERMS:
-                raise OutlandError(f"a step with more than {_MOST_TERMS} loss terms cannot be recorded")
+            if len(names) > _MAX_TERMS:
+                raise OutlandError(f"a step with more than {_MAX_TERMS} loss terms cannot be captured")
             row = torch.stack(list(terms.values())).double()
-            self.values[:, : len(terms)].index_copy_(0, self.place, row[None])
-            self.place.add_(1)
+            self.values[:, : len(terms)].index_copy_(0, self.position, row[None])
+            self.position.add_(1)
 
-        with self.stepper.rehearsal(self.place, self.values):
-            body()  # creates the optimisers' state and chooses algorithms; what it did is undone
-        return Recorded(self.recorder.record(body), questions, names)
+        with self.stepper.rollback(self.position, self.values):
+            program()  # creates the optimizers' state and chooses algorithms
+        return CapturedStep(self.capture.capture(program), progress, names)

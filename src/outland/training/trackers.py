@@ -1,6 +1,6 @@
-"""Curves of runs as they grow, in TensorBoard, MLflow or Weights & Biases. The records stay the truth.
+"""Callbacks that log the curves of runs to TensorBoard, MLflow or Weights & Biases, beside the records.
 
-What a tracker does wrong never stops a run: it is told once, and the run goes on untracked.
+An error of a tracker never stops a run: it is printed once, and the run goes on untracked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,17 +11,17 @@ from typing import Any, Protocol
 from outland.errors import OutlandError, unknown
 from outland.progress import say
 from outland.spec import RunSpec
-from outland.training.callbacks import Callback
+from outland.training.callbacks import Callback, CallbackWrapper
 
 
 class Tracker(Protocol):
-    """Takes the numbers of one run. Made from the run's spec and its folder when training begins or goes on."""
+    """Logs the scalars of one run. Made from the run's spec and its folder when training starts or resumes."""
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
-        """The numbers of an epoch, by name."""
+        """Log the scalars of an epoch, by name."""
 
     def close(self) -> None:
-        """Training is over."""
+        """End the log of the run."""
 
 
 class TensorBoard:
@@ -31,7 +31,7 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(folder / "tensorboard")
-        self._writer.add_text("settings", "\n".join(f"    {n}: {v}" for n, v in flat(spec.to_json())))
+        self._writer.add_text("settings", "\n".join(f"    {n}: {v}" for n, v in flatten(spec.to_json())))
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
         """Add a point to each curve."""
@@ -50,16 +50,16 @@ class MLflow:
         from mlflow import MlflowClient
 
         self._client = MlflowClient()
-        known = self._client.get_experiment_by_name("outland")
-        place = known.experiment_id if known else self._client.create_experiment("outland")
-        begun = self._client.search_runs([place], f"tags.`outland.folder` = '{folder.resolve()}'")
-        if begun:
-            self._run = begun[0].info.run_id
+        existing = self._client.get_experiment_by_name("outland")
+        experiment = existing.experiment_id if existing else self._client.create_experiment("outland")
+        runs = self._client.search_runs([experiment], f"tags.`outland.folder` = '{folder.resolve()}'")
+        if runs:
+            self._run = runs[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
             return
-        run = self._client.create_run(place, run_name=spec.slug, tags={"outland.folder": str(folder.resolve())})
+        run = self._client.create_run(experiment, run_name=spec.slug, tags={"outland.folder": str(folder.resolve())})
         self._run = run.info.run_id
-        for name, value in flat(spec.to_json()):
+        for name, value in flatten(spec.to_json()):
             self._client.log_param(self._run, name, value)
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
@@ -68,7 +68,7 @@ class MLflow:
             self._client.log_metric(self._run, name, value, step=epoch)
 
     def close(self) -> None:
-        """Say that the run is over."""
+        """Mark the run as ended."""
         self._client.set_terminated(self._run)
 
 
@@ -82,7 +82,7 @@ class WandB:
             project="outland",
             id=spec.slug,
             name=spec.slug,
-            config=dict(flat(spec.to_json())),
+            config=dict(flatten(spec.to_json())),
             dir=str(folder),
             resume="allow",
             reinit="create_new",
@@ -94,7 +94,7 @@ class WandB:
         self._run.log(dict(values), step=epoch)
 
     def close(self) -> None:
-        """Say that the run is over."""
+        """Mark the run as ended."""
         self._run.finish()
 
 
@@ -106,86 +106,82 @@ TRACKERS: dict[str, tuple[str, Callable[[RunSpec, Path], Tracker]]] = {
 
 
 def check_tracker(name: str) -> None:
-    """Say what is wrong with a tracker's name, or what must be installed for it."""
+    """Raise an error if there is no tracker of that name, or its package is not installed."""
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS)
     if find_spec(TRACKERS[name][0]) is None:
         raise OutlandError(f"--track {name} needs the package {TRACKERS[name][0]}: pip install 'outland[{name}]'")
 
 
-class TrackingWatcher(Callback):
-    """Tracks runs, and lets another callback see them too.
+class TrackingCallback(CallbackWrapper):
+    """Logs runs to a tracker, and passes their events on to another callback.
 
     Args:
         name: of the tracker.
         out: folder of runs.
         inner: the other callback.
-        spec: of the run it watches; without one, it makes a callback for each run.
+        spec: of the run that is logged; without one, `for_run` makes a callback for each run.
     """
 
     def __init__(self, name: str, out: Path, inner: Callback | None = None, spec: RunSpec | None = None) -> None:
+        super().__init__(inner)
         check_tracker(name)
-        self._name, self._out, self._inner, self._spec = name, out, inner or Callback(), spec
+        self._name, self._out, self._spec = name, out, spec
         self._tracker: Tracker | None = None
 
-    def of(self, spec: RunSpec) -> Callback:
+    def for_run(self, spec: RunSpec) -> Callback:
         """The callback of one run."""
-        return TrackingWatcher(self._name, self._out, self._inner.of(spec), spec)
+        return TrackingCallback(self._name, self._out, self.inner.for_run(spec), spec)
 
-    def start(self, title: str, epochs: int, steps: int, done: int) -> None:
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
         """Open the tracker."""
-        self._inner.start(title, epochs, steps, done)
+        super().on_train_start(title, epochs, steps, done)
         if self._spec is not None:
             spec, make = self._spec, TRACKERS[self._name][1]
             self._tracker = self._try(lambda: make(spec, self._out / spec.slug))
 
-    def step(self) -> None:
-        """Nothing to track yet."""
-        self._inner.step()
-
-    def epoch(self, row: dict[str, Any], metric: str) -> None:
-        """Track the epoch's numbers."""
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        """Log the epoch's scalars."""
         if (tracker := self._tracker) is not None:
-            self._try(lambda: tracker.log(row["epoch"], numbers(row)))
-        self._inner.epoch(row, metric)
+            self._try(lambda: tracker.log(row["epoch"], scalars(row)))
+        super().on_epoch_end(row, metric)
 
-    def stop(self) -> None:
+    def on_train_end(self) -> None:
         """Close the tracker."""
         if (tracker := self._tracker) is not None:
             self._try(tracker.close)
         self._tracker = None
-        self._inner.stop()
+        super().on_train_end()
 
     def _try(self, work: Callable[[], Any]) -> Any:
         try:
             return work()
         except Exception as problem:
             self._tracker = None
-            words = f"{self._name} failed, and the run goes on without it: {type(problem).__name__}: {problem}"
-            say(words, "yellow")
+            say(f"{self._name} failed, and the run goes on without it: {type(problem).__name__}: {problem}", "yellow")
             return None
 
 
 def tracked(callback: Callback, name: str | None, out: Path) -> Callback:
-    """The callback, and a tracker beside it if one is named."""
-    return callback if name is None else TrackingWatcher(name, out, callback)
+    """The callback, with the tracker of that name beside it if one is named."""
+    return callback if name is None else TrackingCallback(name, out, callback)
 
 
-def numbers(row: Mapping[str, Any]) -> dict[str, float]:
+def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of an epoch by name, as `val/accuracy` or `loss/risk.risk`."""
-    found = {
+    values = {
         f"{group}/{name}": value
-        for group, values in row.items()
-        if isinstance(values, Mapping)
-        for name, value in values.items()
+        for group, named in row.items()
+        if isinstance(named, Mapping)
+        for name, value in named.items()
     }
-    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+    return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
-def flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as `train.epochs` and the like."""
-    for name, value in plain.items():
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Pairs of path and value of nested settings, as `train.epochs` and 3."""
+    for name, value in settings.items():
         if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{name}.")
+            yield from flatten(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value

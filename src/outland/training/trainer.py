@@ -17,15 +17,15 @@ from outland.progress import console
 from outland.spec import TrainSettings
 from outland.storage.snapshots import Snapshot
 from outland.training.callbacks import Callback
+from outland.training.capture import GraphCapture
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
+from outland.training.data_parallel import DistributedBatches
 from outland.training.evaluate import Evaluation
-from outland.training.parallel import PartBatches
-from outland.training.replay import Recorder
 from outland.training.selection import choosing_rule
 from outland.training.stepper import WATCHED, Stepper
-from outland.training.steps import EagerSteps, ReplayedSteps, Row, Steps
+from outland.training.steps import EagerSteps, LossValues, ReplayedSteps, Steps
 
-_APART = 1_000_003  # between the random numbers of processes that train together
+_RANK_STRIDE = 1_000_003  # between the seeds of processes that train together
 
 
 class Diverged(OutlandError):
@@ -33,18 +33,18 @@ class Diverged(OutlandError):
 
 
 class Trainer:
-    """Trains a method and keeps the best model by the run's selection rule.
+    """Trains a method and keeps the best weights by the run's selection rule.
 
     Everything random follows from `seed`. Nothing is read from the device while an epoch runs.
 
     Args:
         method: the model, already on its device.
         splits: the data, on the same device.
-        settings: the frame of the run.
+        settings: epochs, batches, schedule and selection.
         seed: of batch order, dropout and the method's own draws.
-        checkpoints: where snapshots go; None keeps none.
-        callback: what a person sees.
-        replay: record steps and replay them (see `ReplayedSteps`); by default on a GPU.
+        checkpoints: of the run; None writes none.
+        callback: called at the events of training.
+        replay: capture steps and replay them (see `ReplayedSteps`); by default on a GPU.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Trainer:
                 f"train.select={settings.select} needs the part '{self.rule.part}', and this data has only "
                 f"{', '.join(splits.parts)}"
             )
-        kind = Batches if world_size() == 1 else PartBatches
-        self.batches = kind(
+        batches_type = Batches if world_size() == 1 else DistributedBatches
+        self.batches = batches_type(
             splits.graphs,
             splits["train"],
             settings.batch_size,
@@ -79,21 +79,21 @@ class Trainer:
         self.seed = seed
         method.prepare(splits.graphs, splits["train"], seed)
         self.stepper = Stepper(method, settings)
-        self.recorder = Recorder(self.device)
+        self.capture = GraphCapture(self.device)
         self.replay = self.device.type == "cuda" and world_size() == 1 if replay is None else replay
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self.best: dict[str, Tensor] = {}
 
     def resume(self) -> int:
-        """Go back to the newest intact checkpoint, if there is one; how many epochs are done."""
+        """Load the newest intact checkpoint, if there is one; returns the number of epochs done."""
         snapshot = self.checkpoints.latest() if self.checkpoints is not None else None
         if snapshot is None:
             return 0
         self.method.load_state_dict(snapshot.group("model"))
-        self.stepper.restore(snapshot.group("optimiser"))
+        self.stepper.load_state_dict(snapshot.group("optimizer"))
         if self.stepper.average is not None:
-            self.stepper.average.restore(snapshot.group("average"))
+            self.stepper.average.load_state_dict(snapshot.group("average"))
         self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
         self.method.reseed(self.seed, self.device)
@@ -107,104 +107,111 @@ class Trainer:
             )
             torch.manual_seed(self.seed + 1000 * done)
             self.method.reseed(self.seed + 1000 * done, self.device)
-        if rank():  # the checkpoint is the first process's
-            self.method.reseed(self.seed + 1000 * len(self.curves) + _APART * rank(), self.device)
+        if rank():  # the checkpoint is the main process's
+            self.method.reseed(self.seed + 1000 * len(self.curves) + _RANK_STRIDE * rank(), self.device)
         return len(self.curves)
 
     def fit(self) -> None:
-        """Train to the last epoch and leave the method with the selected weights."""
-        for _ in self.recorder.each(self.steps()):
+        """Train to the last epoch; the method has the selected weights afterwards."""
+        for _ in self.capture.on_stream(self.steps()):
             pass
 
     def steps(self) -> Iterator[None]:
-        """What `fit` does, with a pause after each step; nobody waits for the device before the epoch's last."""
+        """As `fit`, with a pause after each step; nothing waits for the device before the epoch's last."""
         settings, done = self.settings, len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
-            self.method.reseed(self.seed + _APART * rank(), self.device)
-        steps, evaluation = self._ready()
-        self.callback.start(self.method.name, settings.epochs, len(self.batches), done)
+            self.method.reseed(self.seed + _RANK_STRIDE * rank(), self.device)
+        steps, evaluation = self.new_steps(), self.new_evaluation()
+        self.callback.on_train_start(self.method.name, settings.epochs, len(self.batches), done)
         try:
             for epoch in range(done, settings.epochs):
                 yield from self._epoch(epoch, steps, evaluation)
                 if self.checkpoints is not None and (epoch + 1) % settings.checkpoint_every == 0:
                     self.checkpoints.save(epoch + 1, self._snapshot())
         finally:
-            self.callback.stop()
+            self.callback.on_train_end()
             self.method.requires_grad_(True)
         self.method.load_state_dict(self.best)
         self.method.eval()
 
-    def _ready(self) -> tuple[Steps, Evaluation]:
-        """How steps are taken and parts are scored."""
-        self.recorder.streams = (self.method.random, self.method.dropout_random)
-        recorder = self.recorder if self.replay else None
-        size, precision = self.settings.scoring_batch(self.device), self.settings.precision
-        evaluation = Evaluation(self.method, self.splits, size, recorder, precision)
-        if recorder is None:
-            return EagerSteps(self.stepper, self.batches), evaluation
-        return ReplayedSteps(self.stepper, self.batches, recorder), evaluation
+    def new_steps(self) -> Steps:
+        """The steps of training, eager or replayed, which draw from the method's present generators."""
+        if not self.replay:
+            return EagerSteps(self.stepper, self.batches)
+        return ReplayedSteps(self.stepper, self.batches, self._registered_capture())
+
+    def new_evaluation(self) -> Evaluation:
+        """The evaluation of all parts, eager or replayed."""
+        size, capture = self.settings.scoring_batch(self.device), self._registered_capture() if self.replay else None
+        return Evaluation(self.method, self.splits, size, capture, self.settings.precision)
+
+    def _registered_capture(self) -> GraphCapture:
+        self.capture.generators = (self.method.random, self.method.dropout_random)
+        return self.capture
 
     def _epoch(self, epoch: int, steps: Steps, evaluation: Evaluation) -> Iterator[None]:
         started = time.perf_counter()
-        self.stepper.start_epoch(epoch)
+        self.stepper.set_learning_rates(epoch)
         for _ in steps.epoch(epoch, self.settings.epochs):
-            self.callback.step()
+            self.callback.on_step_end()
             yield
-        before = self._predict_unaveraged(evaluation)
-        with self._kept_weights():
+        unaveraged = self._predict_unaveraged(evaluation)
+        with self._scored_weights():
             evaluation.run()
-        yield  # others go on while the device is at it
-        self._score(epoch, steps, evaluation, started, before)
+        yield  # other runs go on while the device works
+        self._score(epoch, steps, evaluation, started, unaveraged)
 
     def _predict_unaveraged(self, evaluation: Evaluation) -> Tensor | None:
-        """Logits by the weights of the last step, where their average is kept: so that a run says what that gained."""
+        """Logits of the weights of the last step, where their average is scored, to show what averaging gains."""
         if self.stepper.average is None:
             return None
         evaluation.run()
         return evaluation.logits.clone()
 
     @contextmanager
-    def _kept_weights(self) -> Iterator[None]:
-        """The model has the weights that are scored and kept: its own, or their average."""
+    def _scored_weights(self) -> Iterator[None]:
+        """Context in which the model has the weights that are scored and saved: its own, or their average."""
         if self.stepper.average is None:
             yield
             return
         with self.stepper.average.applied():
             yield
 
-    def _score(self, epoch: int, steps: Steps, evaluation: Evaluation, started: float, before: Tensor | None) -> None:
-        """Add the epoch to the curves, and keep the weights if they are the best so far."""
-        found = self._read(steps.log(), epoch)
+    def _score(
+        self, epoch: int, steps: Steps, evaluation: Evaluation, started: float, unaveraged: Tensor | None
+    ) -> None:
+        """Append the epoch to the curves, and keep the weights if they are the best so far."""
+        losses = self._mean_losses(steps.log(), epoch)
         self._check_weights(epoch)
-        watched = {name.removeprefix(WATCHED): found.pop(name) for name in list(found) if name.startswith(WATCHED)}
-        row: dict[str, Any] = {"epoch": epoch, "loss": found, "watch": watched, **evaluation.scores()}
-        if before is not None:
-            row["unaveraged"] = evaluation.scores(before)
+        watched = {name.removeprefix(WATCHED): losses.pop(name) for name in list(losses) if name.startswith(WATCHED)}
+        row: dict[str, Any] = {"epoch": epoch, "loss": losses, "watch": watched, **evaluation.scores()}
+        if unaveraged is not None:
+            row["unaveraged"] = evaluation.scores(unaveraged)
         self.curves.append(row)
         self.seconds.append(time.perf_counter() - started)
         task = self.splits.schema.task
         if self.rule.pick(self.curves, task) == epoch:
-            with self._kept_weights():
+            with self._scored_weights():
                 self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
-        self.callback.epoch(row, task.metric)
-        if self.recorder.refused and len(self.seconds) == 1:
+        self.callback.on_epoch_end(row, task.metric)
+        if self.capture.refusal and len(self.seconds) == 1:
             console().print(
-                f"[yellow]Steps are taken one by one, for they cannot be recorded: {self.recorder.refused}[/]"
+                f"[yellow]Steps are taken one by one, for they cannot be captured: {self.capture.refusal}[/]"
             )
 
-    def _read(self, log: list[Row], epoch: int) -> dict[str, float]:
-        """Mean of each number over the epoch; the first one that is not finite stops the run."""
+    def _mean_losses(self, log: list[LossValues], epoch: int) -> LossValues:
+        """Mean of each term over the epoch; the first value that is not finite raises `Diverged`."""
         values: dict[str, list[float]] = {}
-        for place, row in enumerate(log):
+        for step, row in enumerate(log, epoch * len(self.batches)):
             for name, value in row.items():
                 if not math.isfinite(value):
-                    self._diverged(name, epoch * len(self.batches) + place)
+                    self._diverged(name, step)
                 values.setdefault(name, []).append(value)
-        return {name: math.fsum(found) / len(found) for name, found in values.items()}
+        return {name: math.fsum(terms) / len(terms) for name, terms in values.items()}
 
     def _check_weights(self, epoch: int) -> None:
-        """A loss can be finite and its gradient not: what would be saved must be finite too."""
+        """Raise `Diverged` if a weight is not finite: a loss can be finite and its gradient not."""
         names, parameters = zip(*self.method.named_parameters(), strict=True)
         finite = torch.stack([parameter.detach().norm() for parameter in parameters]).isfinite().tolist()
         if not all(finite):
@@ -222,9 +229,9 @@ class Trainer:
     def _snapshot(self) -> Snapshot:
         groups = {
             "model": self.method.state_dict(),
-            "optimiser": self.stepper.state(),
+            "optimizer": self.stepper.state_dict(),
             "best": self.best,
-            "average": {} if self.stepper.average is None else self.stepper.average.state(),
+            "average": {} if self.stepper.average is None else self.stepper.average.state_dict(),
             "random": random_state(self.device, self.method),
         }
         tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}

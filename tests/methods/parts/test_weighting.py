@@ -54,13 +54,13 @@ class TestWeighter:
         weighter = self.weighter(memory=0, inner_steps=6, inner_lr=0.7)
         found = weighter.descend(torch.ones(40).double(), valid, valid, frozen()(z, valid))
         logits = torch.ones(40, dtype=torch.double, requires_grad=True)
-        optimiser = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
+        optimizer = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
         for step in range(6):
-            optimiser.param_groups[0]["lr"] = 0.7 if step < 3 else 0.07
+            optimizer.param_groups[0]["lr"] = 0.7 if step < 3 else 0.07
             weights = logits.softmax(0)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (frozen()(z, valid)(weights) / 70 + weights.square().sum()).backward()
-            optimiser.step()
+            optimizer.step()
         assert torch.allclose(found, logits.detach(), atol=1e-9)
 
     def test_dependence_falls_with_frozen_draws(self):

@@ -13,7 +13,7 @@ from outland.errors import OutlandError
 from outland.studies.engines import Job, Site
 from outland.studies.watch import StudyProgress
 from outland.training.runs import load_splits
-from outland.workers import spread
+from outland.workers import map_ordered
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LocalEngine:
         _prepare(jobs, site)
         single = [one for job in jobs for one in job.single()]
         with callback.looking(single, site.out):
-            for told in spread(partial(_work, site), single, min(self.workers, len(single))):
+            for told in map_ordered(partial(_work, site), single, min(self.workers, len(single))):
                 _say(told, callback)
 
 

@@ -1,6 +1,4 @@
-import os
-import subprocess
-import sys
+"""Trainings on two threads, in a process of its own: `python -m tests.training.two_threads`."""
 
 import torch
 from torch_geometric.data import Data
@@ -10,14 +8,6 @@ from outland.methods import Progress, build_method, method_settings
 from outland.nn import CONVS, BackboneSettings
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper
-
-
-def test_two_threads_give_the_same_weights_every_time():
-    """In a process of its own: one that has been set to one thread does not go back to two."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "tests.training.test_threads"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2", *["1"] * 5]
 
 
 def distinct_results(name: str, kind: str) -> int:
@@ -38,7 +28,7 @@ def distinct_results(name: str, kind: str) -> int:
         method = build_method(name, schema, BackboneSettings(kind=kind, width=16, layers=3), method_settings(name, {}))
         stepper = Stepper(method, TrainSettings())
         stepper.step(batch, Progress())
-        return tuple(float(parameter.detach().double().sum()) for parameter in stepper.everyone)
+        return tuple(float(parameter.detach().double().sum()) for parameter in stepper.parameters)
 
     return len({weights() for _ in range(4)})
 

@@ -7,14 +7,10 @@ synchronised.
 """
 
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from outland.distributed import all_reduce_sum, rank, world_size
 from outland.errors import OutlandError
@@ -24,35 +20,15 @@ from outland.nn import Dropout
 from outland.nn.norm import BatchNorm, then
 
 
-def started_by_torchrun() -> bool:
-    """Whether this process is one of several that train together."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+class DistributedBatches(Batches):
+    """This process's part of each batch; the parts of all processes together are the batches of one process.
 
-
-def leads() -> bool:
-    """Whether this process is the one that speaks and writes."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
-@contextmanager
-def together(device: torch.device) -> Iterator[None]:
-    """Meanwhile, the processes know each other."""
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(minutes=10))
-    try:
-        yield
-    finally:
-        distributed.destroy_process_group()
-
-
-class PartBatches(Batches):
-    """The part of each batch that this process takes; all parts together are the batches of one process.
-
-    Environments are dealt in turn to the places of a balanced batch, and a part is a run of places, so it is balanced
-    as well. A last batch with fewer graphs than there are processes is left out.
+    Environments take turns in a balanced batch, and a part is a contiguous slice, so it is balanced as well. A last
+    batch with fewer graphs than there are processes is left out.
     """
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if self.size % world_size():
             raise OutlandError(f"train.batch_size ({self.size}) must be a multiple of the {world_size()} processes")
 
@@ -61,7 +37,7 @@ class PartBatches(Batches):
         return math.ceil(len(self.index) / self.size) - (1 if 0 < rest < world_size() else 0)
 
     def plan(self, number: int) -> Plan:
-        """What the parts of one epoch will hold."""
+        """The plan of epoch `number`, of this process's parts only."""
         whole = super().plan(number)
         width, index = self.size // world_size(), []
         for row, graphs in zip(whole.index, whole.graphs, strict=True):
@@ -70,19 +46,10 @@ class PartBatches(Batches):
         return self._plan(torch.stack(index))
 
 
-def share_of(batch: GraphBatch, like: Tensor) -> Tensor:
-    """What this process's part of the batch counts for: 1 where all parts are equally large."""
-    own = like.new_tensor(float(batch.num_graphs)) if batch.graph_mask is None else batch.graph_mask.sum().to(like)
-    return own * world_size() / all_reduce_sum(own)
-
-
-def average(gradients: list[Tensor]) -> list[Tensor]:
-    """The mean of gradients over the processes, in one message."""
-    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-    distributed.all_reduce(flat)
-    flat /= world_size()
-    pieces = flat.split([gradient.numel() for gradient in gradients])
-    return [piece.view_as(gradient) for piece, gradient in zip(pieces, gradients, strict=True)]
+def loss_weight(batch: GraphBatch, like: Tensor) -> Tensor:
+    """Weight of this process's losses: its graphs × processes / all graphs; 1 where all parts are equally large."""
+    graphs = like.new_tensor(float(batch.num_graphs)) if batch.graph_mask is None else batch.graph_mask.sum().to(like)
+    return graphs * world_size() / all_reduce_sum(graphs)
 
 
 class SyncedBatchNorm(BatchNorm):
@@ -105,8 +72,8 @@ class SyncedBatchNorm(BatchNorm):
         return then(found, relu, dropout)
 
 
-def togetherness(model: nn.Module) -> dict[str, str]:
-    """What a record says of training together; nothing where a process was alone."""
+def describe_parallelism(model: nn.Module) -> dict[str, str]:
+    """World size and the kind of batch norm, for a record; empty in a single process."""
     if world_size() == 1:
         return {}
     synced = any(isinstance(module, SyncedBatchNorm) for module in model.modules())

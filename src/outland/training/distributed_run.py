@@ -1,8 +1,9 @@
-"""A run that several processes carry out together, as `torchrun` starts them; the first one writes it down."""
+"""A run by all processes that `torchrun` started; the main process writes its folder."""
 
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,16 @@ from torch import distributed
 
 from outland.datasets import DataFolder
 from outland.devices import find_device
-from outland.distributed import rank
+from outland.distributed import process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
 from outland.spec import RunSpec
-from outland.training.parallel import synchronise_norms, together
+from outland.training.data_parallel import synchronise_norms
 from outland.training.record import RunRecord
 from outland.training.runs import Run, RunFolder, load_splits
 
 
-def run_together(
+def run_distributed(
     spec: RunSpec,
     out: Path,
     *,
@@ -28,15 +29,15 @@ def run_together(
     cache: Cache | None = None,
     data: DataFolder | None = None,
     sync_norm: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> RunRecord | None:
-    """As `run`, by all processes; the record, in the first of them, and None in the others.
+    """As `run`, by all processes; returns the record in the main process and None in the others.
 
     Args:
         spec, device, cache, data: as in `run`; of several GPUs each process takes its own.
-        out: folder of runs, which all processes must see to go on with a run that was begun.
+        out: folder of runs, which all processes must see to resume a run.
         sync_norm: let batch norm see the rows of all processes.
-        how: more for `run`, in the first process.
+        options: more for `run`, in the main process.
     """
     where = find_device(device)
     if where.type == "cuda":
@@ -50,42 +51,41 @@ def run_together(
     def load() -> Splits:
         return load_splits(spec, where, cache, data)
 
-    with together(where):
+    with process_group(where):
         if rank() == 0:
-            return _lead(Run(spec, out, where, ready=ready, **how), load)
-        if _said(None) != "go":
+            return _run_main(Run(spec, out, where, ready=ready, **options), load)
+        if not _broadcast_from_main(None):
             return None
         with tempfile.TemporaryDirectory(prefix="outland-") as scratch:
-            begun, own = (RunFolder(place, spec).checkpoints.folder for place in (out, scratch))
-            if begun.exists():
-                shutil.copytree(begun, own)
+            checkpoints, copy = (RunFolder(folder, spec).checkpoints.folder for folder in (out, scratch))
+            if checkpoints.exists():
+                shutil.copytree(checkpoints, copy)
             distributed.barrier()
             for _ in Run(spec, scratch, where, resume=True, ready=ready).steps(load):
                 pass
         return None
 
 
-def _lead(run: Run, load: Any) -> RunRecord:
-    """Carry the run out; the others begin once it is clear that there is something to do, and from the same place."""
-    told = []
+def _run_main(run: Run, load: Callable[[], Splits]) -> RunRecord:
+    """Execute the run; the other processes start, from the same checkpoint, once there is something to train."""
+    started = False
 
-    def begin() -> Splits:
-        told.append(_said("go"))
+    def start() -> Splits:
+        nonlocal started
+        started = _broadcast_from_main(True)
         distributed.barrier()
-        splits: Splits = load()
-        return splits
+        return load()
 
     try:
-        for _ in run.steps(begin):
+        for _ in run.steps(start):
             pass
         return run.record
     finally:
-        if not told:
-            _said("stop")
+        if not started:
+            _broadcast_from_main(False)
 
 
-def _said(word: str | None) -> Any:
-    """What the first process says."""
-    words = [word]
-    distributed.broadcast_object_list(words, 0)
-    return words[0]
+def _broadcast_from_main(value: bool | None) -> bool:
+    values = [value]
+    distributed.broadcast_object_list(values, 0)
+    return bool(values[0])

@@ -1,0 +1,130 @@
+"""Programs that are captured once and then replayed: on a GPU as a CUDA graph, one launch for all their kernels.
+
+A program is a function without arguments that reads and writes tensors which stay where they are. A CUDA graph of it
+holds every kernel it launched; replaying that costs the host next to nothing, where launching a thousand small kernels
+one by one takes longer than running them.
+"""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from outland.methods import Progress
+
+Program = Callable[[], None]
+
+
+class GraphCapture:
+    """Captures the programs of one run, on a CUDA stream and in a memory pool of its own.
+
+    Args:
+        device: of the programs. Off a GPU a program is simply called again.
+
+    Attributes:
+        generators: the run's random numbers, which a captured program goes on drawing from.
+        refusal: why a program could not be captured, if one could not.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.generators: tuple[torch.Generator, ...] = ()
+        self.refusal: str | None = None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._pool: object = None
+
+    def on_stream(self, steps: Iterator[None]) -> Iterator[None]:
+        """Advance `steps` on the run's own CUDA stream; the caller's stream is current in between.
+
+        The run comes after what was launched before its first step, and before what follows its last; in between the
+        two streams do not wait for each other, so that several runs go on at the same time.
+        """
+        if self._stream is None:
+            yield from steps
+            return
+        outside = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(outside)
+        try:
+            while True:
+                with torch.cuda.stream(self._stream):
+                    try:
+                        next(steps)
+                    except StopIteration:
+                        return
+                yield
+        finally:
+            outside.wait_stream(self._stream)
+
+    def capture(self, program: Program) -> Program:
+        """A replay of `program`, which must have been called before, so that all it creates once is there.
+
+        A program that cannot be captured is returned as it is, and `refusal` says why.
+        """
+        if self._stream is None or self.refusal is not None:
+            return program
+        graph = torch.cuda.CUDAGraph()
+        for generator in self.generators:
+            graph.register_generator_state(generator)
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):  # type: ignore[arg-type]
+                program()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as problem:
+            self.refusal = str(problem).strip().partition("\n")[0]
+            torch.cuda.synchronize(self.device)
+            return program
+        self._pool = self._pool or graph.pool()
+        replay: Program = graph.replay
+        return replay
+
+
+class CapturedProgress:
+    """Stands in for `Progress` while a step is captured, and remembers its schedules and conditions.
+
+    Scalars become tensors that are set before a replay; branches decide whether the capture is still valid.
+
+    Args:
+        now: progress while capturing.
+        device: of the scalars.
+    """
+
+    def __init__(self, now: Progress, device: torch.device) -> None:
+        self._now, self._device = now, device
+        self._scalars: list[tuple[Callable[[Progress], float], Tensor]] = []
+        self._values: list[float] = []
+        self._branches: list[tuple[Callable[[Progress], bool], bool]] = []
+        self._position = 0
+
+    def rewind(self) -> None:
+        """Expect the same calls again from the first."""
+        self._position = 0
+        self._branches.clear()
+
+    def scalar(self, schedule: Callable[[Progress], float]) -> Tensor:
+        """The value of a schedule, in a 0-dim tensor that `update` sets."""
+        if self._position == len(self._scalars):
+            value = float(schedule(self._now))
+            self._scalars.append((schedule, torch.tensor(value, device=self._device)))
+            self._values.append(value)
+        self._position += 1
+        return self._scalars[self._position - 1][1]
+
+    def branch(self, condition: Callable[[Progress], bool]) -> bool:
+        """The value of a condition, which must stay the same for the capture to be valid."""
+        value = condition(self._now)
+        self._branches.append((condition, value))
+        return value
+
+    def is_valid(self, now: Progress) -> bool:
+        """Whether all conditions still have the values they were captured with."""
+        return all(condition(now) == value for condition, value in self._branches)
+
+    def update(self, now: Progress) -> None:
+        """Set the scalars to the values of their schedules now."""
+        self._now = now
+        for position, (schedule, slot) in enumerate(self._scalars):
+            value = float(schedule(now))
+            if value != self._values[position]:
+                slot.fill_(value)
+                self._values[position] = value
