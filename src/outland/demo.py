@@ -8,9 +8,10 @@ from rich.table import Table
 
 from outland.graphs import Cache
 from outland.report.masks import draw_masks
-from outland.training import RunRecord, RunSpec, load_model, prepare, run
+from outland.models import load_model
+from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.callbacks import format_score, progress_callback
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.
 _SETTINGS = [
@@ -75,7 +76,7 @@ def _verdict(records: dict[str, RunRecord]) -> str:
 
 def _draw(spec: RunSpec, folder: Path, picture: Path, cache: Cache | None) -> None:
     """Three test graphs, one of each class."""
-    method = load_model(folder)
+    method = load_model(folder).method
     _, splits = prepare(spec, torch.device("cpu"), cache)
     test = splits["test"]
     labels = splits.graphs.y[test]

@@ -8,7 +8,8 @@ import torch
 
 from outland.storage.snapshots import read_snapshot
 from outland.training import RunRecord
-from outland.training.runs import RunFolder, load_model
+from outland.training.run_folder import RunFolder
+from outland.training.runs import load_model
 from tests.faults import children
 from tests.faults.harness import Killer, finish, status
 

@@ -19,7 +19,7 @@ from outland.studies.engines.parcels import unpack
 from outland.studies.tuned import tuned
 from outland.tables.reading import columns
 from outland.training import RunRecord, RunSpec, run
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 from tests.faults.hostile import Tried, sealed
 
 DEEP = "[" * 100_000

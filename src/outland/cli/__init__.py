@@ -115,7 +115,8 @@ def train(
     from outland.spec import RunSpec
     from outland.training.callbacks import progress_callback
     from outland.training.distributed_run import run_distributed
-    from outland.training.runs import RunFolder, run
+    from outland.training.run_folder import RunFolder
+    from outland.training.runs import run
     from outland.training.trackers import check_tracker, tracked
 
     if track is not None:

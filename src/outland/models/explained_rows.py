@@ -9,7 +9,7 @@ import torch
 from outland.chem.smiles import MoleculeOptions, pack, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.models.duplicates import are_training_rows
+from outland.tables.duplicates import are_training_rows
 from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
 from outland.models.table_predictions import predict_molecules, predict_rows

@@ -20,7 +20,7 @@ from outland.chem.featurizer import Molecule
 from outland.chem.smiles import Chunk, MoleculeOptions, pack, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import PackedGraphs
-from outland.models.duplicates import are_training_rows
+from outland.tables.duplicates import are_training_rows
 from outland.models.model import TrainedModel
 from outland.storage.files import aside, sweep, writable_folder
 from outland.tables.reading import Row, columns, need_smiles, read_rows

@@ -18,7 +18,7 @@ from outland.studies import Cell, Study
 from outland.studies.ledger import Ledger
 from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, truth_pictures
 from outland.studies.results import Results
-from outland.training import load_model
+from outland.models import load_model
 from outland.training.runs import load_splits
 
 
@@ -91,5 +91,5 @@ def stable_parts(results: Results, out: Path, data: DataFolder | None, cache: Ca
         chosen = splits.graphs.select(index)
         if not found and chosen.edge_truth is not None:
             found["truth"] = truth_pictures(chosen)
-        found[cell.row.name] = mask_pictures(load_model(ledger.folder(spec).path), splits, index, "stable")
+        found[cell.row.name] = mask_pictures(load_model(ledger.folder(spec).path).method, splits, index, "stable")
     return found

@@ -12,7 +12,7 @@ from outland.storage.files import read_json, write_text
 from outland.storage.snapshots import DamagedSnapshot
 from outland.studies.base import Cell, Measured, Study
 from outland.training import RunRecord, RunSpec
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 
 State = Literal["done", "failed", "begun", "waiting"]
 

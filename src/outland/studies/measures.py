@@ -15,7 +15,7 @@ from outland.shift import Moments, ShiftSettings, augmented, fresh_draws, measur
 from outland.studies.base import Measured
 from outland.studies.pictures import Album
 from outland.training import RunSpec, Trainer, prepare
-from outland.training.runs import load_model
+from outland.models import load_model
 
 # One ε and one trial a run for all cells: values are only comparable where they are measured alike. At 1e-12 two halves
 # of one set are next to 0 apart (see docs/shift.md).
@@ -28,7 +28,7 @@ def measure_augmentation(
     """How far one augmented copy of the training graphs is from the training graphs and from the test graphs."""
     method, splits = prepare(spec, device, cache, data)
     if (folder / "model").exists():
-        method = load_model(folder).to(device)
+        method = load_model(folder).method.to(device)
     method.reseed(spec.seed, device)
     method.prepare(splits.graphs, splits["train"], spec.seed)
     return Measured(augmentation_shift(method, splits, spec, device))

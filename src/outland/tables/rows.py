@@ -13,6 +13,7 @@ from outland.chem.smiles import Chunk, has_invalid_utf8, pack_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.shards import Shards
+from outland.tables.duplicates import text_hash
 from outland.tables.labels import Labels, number
 from outland.tables.reading import Row
 from outland.tables.settings import TableSettings
@@ -99,7 +100,7 @@ class UsableRows:
         if problem is not None:
             self._refuse(row, *problem)
             return None
-        facts: dict[str, float] = {"row": row}
+        facts: dict[str, float] = {"row": row, "hash": text_hash(cells.get(settings.smiles, ""))}
         for name in ("environment", "split"):
             column = getattr(settings, name)
             if column and not cells.get(column, "").strip():

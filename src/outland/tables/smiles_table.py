@@ -64,7 +64,7 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 2, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 3, **columns}
 
         def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
             yield recipe, self._read(recipe)

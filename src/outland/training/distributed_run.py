@@ -18,7 +18,8 @@ from outland.methods import Method
 from outland.spec import RunSpec
 from outland.training.data_parallel import synchronise_norms
 from outland.training.record import RunRecord
-from outland.training.runs import Run, RunFolder, load_splits
+from outland.training.run_folder import RunFolder
+from outland.training.runs import Run, load_splits
 
 
 def run_distributed(

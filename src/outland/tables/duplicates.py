@@ -3,22 +3,21 @@
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from outland.errors import counted
 
 
-def hashes(texts: Iterable[str]) -> Tensor:
-    """A 64-bit hash of each text: the first eight bytes of its SHA-256, surrounding blanks stripped."""
-    digests = [sha256(text.strip().encode("utf-8", "surrogateescape")).digest()[:8] for text in texts]
-    return torch.from_numpy(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
+def text_hash(text: str) -> int:
+    """A signed 64-bit hash: the first eight bytes of the text's SHA-256, surrounding blanks stripped."""
+    digest = sha256(text.strip().encode("utf-8", "surrogateescape")).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def sorted_hashes(texts: Iterable[str]) -> Tensor:
     """The hashes as a model keeps them: unique and sorted."""
-    unique: Tensor = hashes(texts).unique()
+    unique: Tensor = torch.tensor([text_hash(text) for text in texts], dtype=torch.long).unique()
     return unique
 
 
@@ -26,7 +25,7 @@ def are_training_rows(texts: Sequence[str], training: Tensor) -> list[bool]:
     """Whether each text is among those with the sorted hashes `training`."""
     if not len(training):
         return [False] * len(texts)
-    keys = hashes(texts)
+    keys = torch.tensor([text_hash(text) for text in texts], dtype=torch.long)
     index = torch.searchsorted(training, keys).clamp(max=len(training) - 1)
     matches: list[bool] = (training[index] == keys).tolist()
     return matches

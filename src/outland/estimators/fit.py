@@ -1,0 +1,106 @@
+"""A table into a model: trained as any run, then assessed on held-out rows with ERM beside it."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from outland.devices import find_device, one_thread
+from outland.errors import OutlandError
+from outland.estimators.base import QUICK_SHIFT
+from outland.graphs import Cache, Splits
+from outland.models import Assessment, TrainedModel, evaluate_models, load_model
+from outland.models.summary import ShiftSummary
+from outland.shift import measure_shift
+from outland.spec import RunSpec
+from outland.storage.raw_files import DataFolder
+from outland.training.callbacks import Callback
+from outland.training.run_folder import RunFolder
+from outland.training.runs import load_splits, run
+
+REFERENCE = "erm"
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted model.
+
+    Args:
+        model: with its assessment.
+        reference: ERM, trained in the same way; None where the model is ERM itself or none was asked for.
+        seconds: in all.
+    """
+
+    model: TrainedModel
+    reference: TrainedModel | None
+    seconds: float
+
+
+def fit(
+    spec: RunSpec,
+    runs: Path | str,
+    *,
+    compare: bool = True,
+    device: str = "cpu",
+    cache: Cache | None = None,
+    data: DataFolder | None = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Train on `train`, select the epoch and calibrate on `val`, assess on both and on `test`, which selects nothing.
+
+    Runs that are finished in `runs` are taken from there, and interrupted ones go on, so that the same call resumes
+    after a crash.
+
+    Args:
+        spec: of the model.
+        runs: folder of runs.
+        compare: train ERM too, to compare with.
+        device, cache, data, callback: as in `run`.
+    """
+    started = time.perf_counter()
+    specs = [spec]
+    if compare and spec.method != REFERENCE:
+        specs.append(reference_spec(spec))
+    models = []
+    with one_thread():
+        for each in specs:
+            run(each, runs, resume=True, device=device, cache=cache, data=data, callback=callback)
+            models.append(load_model(RunFolder(runs, each).path, device, trust_code=True))
+    splits = load_splits(spec, find_device("cpu"), cache, data)
+    model = replace(models[0], assessment=assess(models, splits, spec.seed))
+    return FitResult(model, models[1] if len(models) > 1 else None, time.perf_counter() - started)
+
+
+def reference_spec(spec: RunSpec) -> RunSpec:
+    """ERM with the recipe's settings, on the same data, network and training loop."""
+    erm = RunSpec.make(
+        spec.dataset, REFERENCE, domain=spec.domain, kind=spec.kind, table=spec.table, data_checksum=spec.data_checksum
+    )
+    return replace(spec, method=erm.method, method_params=erm.method_params, preset="", code="")
+
+
+def assess(models: list[TrainedModel], splits: Splits, seed: int) -> Assessment:
+    """Scores of the first model, beside the second, on validation and held-out rows; how far the latter are."""
+    scores = [score for part in ("val", "test") for score in evaluate_models(models, splits.part(part), part, seed)]
+    model, held_out = models[0], splits.part("test")
+    distances = model.predict(held_out).distances
+    share_far = None
+    if distances is not None and model.distance is not None:
+        flags = model.distance.flags(distances)
+        share_far = flags.count("far") / len(flags)
+    return Assessment(scores=scores, share_far=share_far, shift=_shift(model, splits, seed))
+
+
+def _shift(model: TrainedModel, splits: Splits, seed: int) -> ShiftSummary | None:
+    """GCS from training to held-out rows, to compare new tables with; None where they are too few."""
+    reference = model.reference
+    if reference is None:
+        return None
+    settings: dict[str, Any] = {"labels": False, "settings": QUICK_SHIFT, "seed": seed}
+    try:
+        result = measure_shift(reference, splits.part("test"), schema=splits.schema, **settings)
+    except OutlandError:
+        return None
+    return ShiftSummary(
+        gcs=result.covariate.mean, null=result.null.mean, domain_accuracy=result.accuracy.mean
+    )
