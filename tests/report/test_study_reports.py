@@ -5,12 +5,12 @@ import re
 import pytest
 from markupsafe import escape
 
-from outland.report.figures import colours, stretched
+from outland.report.charts import Line, line_chart
+from outland.report.figures import rescaled, row_colours
 from outland.report.published import Published, in_paper, on_leaderboard
 from outland.report.study import report_name, write_report
 from outland.report.study_page import findings, page
 from outland.report.study_text import csv_text, latex, markdown, number, terminal_tables
-from outland.report.svg import Line, line_chart
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measured
 from outland.studies.results import Results
@@ -199,10 +199,10 @@ def test_findings_do_not_call_better_what_is_not_shown():
 
 def test_aia_and_erm_keep_their_colours():
     many, few = find_study("covariate"), find_study("ablation")
-    assert colours(many.rows, "ERM")["AIA"] == colours(few.rows, "ERM")["AIA"] == 0
-    assert colours(many.rows, "ERM")["ERM"] == colours(few.rows, "ERM")["ERM"] == 1
-    assert colours(many.rows, "ERM")["DIR"] is None
-    assert sorted(colours(few.rows, "ERM").values()) == [0, 1, 2, 3, 4]
+    assert row_colours(many.rows, "ERM")["AIA"] == row_colours(few.rows, "ERM")["AIA"] == 0
+    assert row_colours(many.rows, "ERM")["ERM"] == row_colours(few.rows, "ERM")["ERM"] == 1
+    assert row_colours(many.rows, "ERM")["DIR"] is None
+    assert sorted(row_colours(few.rows, "ERM").values()) == [0, 1, 2, 3, 4]
 
 
 def test_charts_escape_and_stand_a_single_point():
@@ -214,10 +214,10 @@ def test_charts_escape_and_stand_a_single_point():
 
 def test_captured_parts_are_stretched_within_a_graph():
     ends = [[0, 1], [1, 0], [1, 2], [2, 1]]
-    found = stretched({"ends": ends, "node": [0.4, 0.5, 0.6], "edge": [0.2, 0.2, 0.4, 0.4]})
+    found = rescaled({"ends": ends, "node": [0.4, 0.5, 0.6], "edge": [0.2, 0.2, 0.4, 0.4]})
     assert found["edge"] == [0.0, 0.0, 1.0, 1.0]
     assert found["node"] == pytest.approx([0.0, 0.5, 1.0])
-    edges_alone = stretched({"ends": ends, "node": [1.0, 1.0, 1.0], "edge": [0.2, 0.2, 0.4, 0.4]})
+    edges_alone = rescaled({"ends": ends, "node": [1.0, 1.0, 1.0], "edge": [0.2, 0.2, 0.4, 0.4]})
     assert edges_alone["node"] == [0.0, 1.0, 1.0]
-    even = stretched({"ends": ends, "node": [0.5, 0.6, 0.7], "edge": [0.3] * 4})
+    even = rescaled({"ends": ends, "node": [0.5, 0.6, 0.7], "edge": [0.3] * 4})
     assert even["edge"] == [0.3] * 4

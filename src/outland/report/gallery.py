@@ -1,4 +1,4 @@
-"""A few graphs of each part and training environment in one picture: what shifts, for the eye."""
+"""A picture of a few graphs of each part and training environment of a dataset."""
 
 from pathlib import Path
 from typing import Any
@@ -7,38 +7,38 @@ import torch
 
 from outland.datasets import DataFolder, Dataset
 from outland.graphs import Splits
-from outland.report.drawing import draw_graph, draw_molecule, pyplot, save_figure
+from outland.report.drawing import draw_graph, draw_molecule, new_figure, save_figure
 
-_EACH = 4
-_MOST_ENVIRONMENTS = 10
+_GRAPHS = 4  # a row
+_MAX_ENVIRONMENTS = 10
 
 
 def draw_gallery(dataset: Dataset, splits: Splits, path: Path, data: Path | None = None) -> None:
     """Draw some graphs of each training environment, then of every other part, one row each."""
-    plt = pyplot()
     rows = _rows(splits)
-    figure, axes = plt.subplots(
-        len(rows), _EACH, figsize=(2.4 * _EACH, 2.3 * len(rows)), squeeze=False, layout="constrained"
-    )
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for place, (title, index) in enumerate(rows):
+    figure, axes = new_figure(len(rows), _GRAPHS, (2.4, 2.3))
+    for panel in axes.flat:
+        panel.set_axis_off()
+    for row, (title, index) in enumerate(rows):
         graphs = splits.graphs.select(index)
         smiles = dataset.smiles(graphs, DataFolder(data))
         for column, graph in enumerate(graphs.to_data_list()):
-            axis = axes[place][column]
+            panel = axes[row][column]
             if smiles is not None:
-                draw_molecule(axis, smiles[column])
+                draw_molecule(panel, smiles[column])
             else:
-                draw_graph(axis, graph)
-            axis.set_title(f"{title}\n{_label(graph, splits)}" if column == 0 else _label(graph, splits), fontsize=9)
+                draw_graph(panel, graph)
+            panel.set_title(
+                f"{title}\n{_label(graph, splits)}" if column == 0 else _label(graph, splits),
+                fontsize=9,
+                parse_math=False,
+            )
     source = splits.source
     kind = "no" if source.get("kind") == "none" else source.get("kind", "")
     name = f"{source.get('dataset', '')}, split by {source.get('domain', '')}, {kind}"
     extra = f" ({splits.source['superpixels']} superpixels)" if "superpixels" in splits.source else ""
     figure.suptitle(f"{name} shift{extra}")
     save_figure(figure, path, 100)
-    plt.close(figure)
 
 
 def _rows(splits: Splits) -> list[tuple[str, torch.Tensor]]:
@@ -46,11 +46,11 @@ def _rows(splits: Splits) -> list[tuple[str, torch.Tensor]]:
     train, rows = splits["train"], []
     environment = splits.graphs.environment
     if environment is None or splits.schema.environments < 2:
-        rows.append(("train", train[:_EACH]))
+        rows.append(("train", train[:_GRAPHS]))
     else:
-        for number in environment[train].unique().tolist()[:_MOST_ENVIRONMENTS]:
-            rows.append((f"train, environment {number}", train[environment[train] == number][:_EACH]))
-    rows += [(part, index[:_EACH]) for part, index in splits.parts.items() if part != "train"]
+        for number in environment[train].unique().tolist()[:_MAX_ENVIRONMENTS]:
+            rows.append((f"train, environment {number}", train[environment[train] == number][:_GRAPHS]))
+    rows += [(part, index[:_GRAPHS]) for part, index in splits.parts.items() if part != "train"]
     return rows
 
 
