@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from outland.graphs import Cache
-from outland.report.masks import draw_masks
 from outland.models import load_model
+from outland.report.masks import draw_masks
 from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.callbacks import format_score, progress_callback
 from outland.training.run_folder import RunFolder

@@ -46,10 +46,11 @@ def shift(
     correlation shift where labels are known, and a sentence that says which shift there is. Takes minutes.
     """
     from outland.datasets import DataFolder, TableSettings
+    from outland.datasets.parts import is_table
     from outland.devices import find_device
     from outland.settings import change
     from outland.shift import measure_shift
-    from outland.shift.sources import find_sides, is_table
+    from outland.shift.sources import find_sides
 
     settings = _settings(trials, most, epsilon, set_ or [])
     tables = is_table(first) and is_table(second)

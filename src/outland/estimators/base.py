@@ -19,7 +19,8 @@ from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method
 from outland.models import Predictions, TrainedModel, load_model, save_model
 from outland.models.explanations import explain_graphs
-from outland.shift import ShiftResult, ShiftSettings, measure_shift
+from outland.shift import ShiftResult, ShiftSettings
+from outland.shift.from_model import QUICK, shift_from_training
 from outland.spec import RunSpec
 from outland.tables.duplicates import sorted_hashes
 from outland.training import RunRecord
@@ -29,7 +30,6 @@ from outland.training.runs import Training
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
 
-QUICK_SHIFT = ShiftSettings(trials=2, most=500, folds=3, steps=100)  # half a minute
 _RENAMED = {"shift": "domain", "settings": "method_params"}
 
 
@@ -163,13 +163,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
     def measure_shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
         """How far rows are from those the model was trained on (GCS); at least twenty are needed."""
         check_is_fitted(self, "model_")
-        model, graphs = self.model_, self._read(X).matching(self.model_.schema)
-        if model.reference is None:
-            raise BadInput("this model keeps no training graphs to measure a shift from: use `outland shift --model`")
-        settings = settings or QUICK_SHIFT
-        return measure_shift(
-            model.reference, graphs, schema=model.schema, labels=False, settings=settings, seed=model.spec.seed
-        )
+        graphs = self._read(X).matching(self.model_.schema)
+        return shift_from_training(self.model_, graphs, settings or QUICK, self.model_.spec.seed)
 
     def save(self, folder: Path | str, force: bool = False) -> Path:
         """Write the model folder; an existing one is replaced only with `force`."""

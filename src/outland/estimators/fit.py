@@ -3,20 +3,18 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from outland.devices import find_device, one_thread
+from outland.devices import one_thread
 from outland.errors import OutlandError
-from outland.estimators.base import QUICK_SHIFT
 from outland.graphs import Cache, Splits
 from outland.models import Assessment, TrainedModel, evaluate_models, load_model
 from outland.models.summary import ShiftSummary
-from outland.shift import measure_shift
-from outland.spec import RunSpec
+from outland.shift.from_model import shift_from_training
+from outland.spec import RunSpec, load_splits
 from outland.storage.raw_files import DataFolder
 from outland.training.callbacks import Callback
 from outland.training.run_folder import RunFolder
-from outland.training.runs import load_splits, run
+from outland.training.runs import run
 
 REFERENCE = "erm"
 
@@ -66,7 +64,7 @@ def fit(
         for each in specs:
             run(each, runs, resume=True, device=device, cache=cache, data=data, callback=callback)
             models.append(load_model(RunFolder(runs, each).path, device, trust_code=True))
-    splits = load_splits(spec, find_device("cpu"), cache, data)
+    splits = load_splits(spec, cache=cache, data=data)
     model = replace(models[0], assessment=assess(models, splits, spec.seed))
     return FitResult(model, models[1] if len(models) > 1 else None, time.perf_counter() - started)
 
@@ -93,14 +91,8 @@ def assess(models: list[TrainedModel], splits: Splits, seed: int) -> Assessment:
 
 def _shift(model: TrainedModel, splits: Splits, seed: int) -> ShiftSummary | None:
     """GCS from training to held-out rows, to compare new tables with; None where they are too few."""
-    reference = model.reference
-    if reference is None:
-        return None
-    settings: dict[str, Any] = {"labels": False, "settings": QUICK_SHIFT, "seed": seed}
     try:
-        result = measure_shift(reference, splits.part("test"), schema=splits.schema, **settings)
+        result = shift_from_training(model, splits.part("test"), seed=seed)
     except OutlandError:
         return None
-    return ShiftSummary(
-        gcs=result.covariate.mean, null=result.null.mean, domain_accuracy=result.accuracy.mean
-    )
+    return ShiftSummary(gcs=result.covariate.mean, null=result.null.mean, domain_accuracy=result.accuracy.mean)

@@ -27,8 +27,8 @@ class Task:
 
     `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers.
     `binary`: `outputs` yes/no questions, labels `[G, outputs]` of 0, 1 or NaN for unknown.
-    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown. Where they are standardized, `mean` and
-    `std` of each output lead back to the labels' own units.
+    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown. Where they are standardized, `mean`
+    and `std` of each output lead back to the labels' own units.
     """
 
     kind: Literal["multiclass", "binary", "regression"]
@@ -81,7 +81,10 @@ class Schema:
         if plain["task"]["outputs"] < 1 or plain["environments"] < 0:
             raise ValueError("the schema has an impossible task")
         task = plain["task"]
-        if any(len(task[name]) not in (0, task["outputs"]) for name in ("mean", "std")) or min(task["std"], default=1) <= 0:
+        if (
+            any(len(task[name]) not in (0, task["outputs"]) for name in ("mean", "std"))
+            or min(task["std"], default=1) <= 0
+        ):
             raise ValueError("the schema has an impossible task")
         task = Task(**{**task, "mean": tuple(task["mean"]), "std": tuple(task["std"])})
         return cls(node, task, features(plain["edge"]), plain["environments"])

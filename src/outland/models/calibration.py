@@ -43,7 +43,7 @@ class Calibration:
 
 
 def prior_offset(counts: list[int], draws: list[int], task: Task) -> tuple[float, ...]:
-    """The offset b that undoes drawing classes `draws` times instead of `counts` times; zeros where nothing is known."""
+    """The offset b that undoes drawing classes `draws` times instead of `counts` times; 0 where nothing is known."""
     if not counts:
         return (0.0,) * task.outputs
     log_odds = np.log(np.array(counts) / sum(counts)) - np.log(np.array(draws) / sum(draws))

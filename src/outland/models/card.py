@@ -89,11 +89,13 @@ def _usage(model: TrainedModel) -> str:
         )
     if model.reference is not None:
         lines.append(
-            "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes of "
-            "the SMILES it was trained with, to know them again."
+            "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes "
+            "of the SMILES it was trained with, to know them again."
         )
     if model.source:
-        lines.append("- The method is in a file of its own, `method.py` here: loading the model runs it, if you say so.")
+        lines.append(
+            "- The method is in a file of its own, `method.py` here: loading the model runs it, if you say so."
+        )
     if model.method.has_masks:
         lines.append(f"- Explanations part a {model.kind.removesuffix('s')} in two. {MASK_MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)

@@ -114,7 +114,8 @@ def _groups(graphs: PackedGraphs) -> Array:
     singles = -1.0 - np.arange(len(graphs))
     if "scaffold" not in graphs.extra:
         return singles
-    return np.where(_are_ringless(graphs), singles, graphs.extra["scaffold"].numpy())
+    groups: Array = np.where(_are_ringless(graphs), singles, graphs.extra["scaffold"].numpy()).astype(np.float64)
+    return groups
 
 
 def _are_ringless(graphs: PackedGraphs) -> npt.NDArray[np.bool_]:

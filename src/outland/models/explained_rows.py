@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from outland.chem.smiles import MoleculeOptions, pack, read_molecules
+from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.tables.duplicates import are_training_rows
 from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
 from outland.models.table_predictions import predict_molecules, predict_rows
+from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import number
 from outland.tables.reading import Row, columns, need, need_smiles, read_rows
 
@@ -57,12 +57,14 @@ def explain_table(
     target = target or next((name for name in model.targets if name in columns(path)), None)
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
-    for chunk in read_molecules((row[smiles] for row in table), MoleculeOptions(scaffold=False), f"Explaining {path.name}"):
+    for chunk in read_molecules(
+        (row[smiles] for row in table), MoleculeOptions(scaffold=False), f"Explaining {path.name}"
+    ):
         texts = [table[index][smiles] for index in chunk.indices]
         known = are_training_rows(texts, model.training_hashes)
         predictions, weights = predict_molecules(model, chunk.molecules), []
         if chunk.molecules:
-            graphs = pack(chunk.molecules, torch.zeros(len(chunk.molecules), 1))
+            graphs = pack_molecules(chunk.molecules, torch.zeros(len(chunk.molecules), 1))
             weights = explain_weights(model, graphs).by_graph(graphs)
         for index, prediction, (atoms, bonds), seen in zip(chunk.indices, predictions, weights, known, strict=True):
             cells = table[index]
@@ -87,8 +89,14 @@ def explain_table(
     return sorted(rows, key=lambda row: row.row)
 
 
-def explain_part(model: TrainedModel, graphs: PackedGraphs) -> list[ExplainedRow]:
-    """The graphs of a dataset's part, each edge once."""
+def has_more_rows(path: Path, count: int) -> bool:
+    """Whether a table has more rows than `count`."""
+    return next(islice(read_rows(path), count, None), None) is not None
+
+
+def explain_part(model: TrainedModel, graphs: PackedGraphs, most: int = 60) -> list[ExplainedRow]:
+    """The first `most` graphs of a dataset's part, each edge once."""
+    graphs = graphs.select(torch.arange(min(most, len(graphs))))
     predictions, rows = predict_rows(model, graphs), []
     weights = explain_weights(model, graphs).by_graph(graphs)
     ends = graphs.edge_index.long().split(graphs.edge_counts.tolist(), dim=1)

@@ -185,14 +185,16 @@ def _model_path(folder: Path) -> Path:
     if inner.is_dir():
         return inner
     if not any((folder / name).exists() for name in SNAPSHOT_FILES):
-        raise OutlandError(f"{folder} is not a model folder: give the folder that `outland train` or `outland fit` wrote")
+        raise OutlandError(
+            f"{folder} is not a model folder: give the folder that `outland train` or `outland fit` wrote"
+        )
     return folder
 
 
 def _check_format(values: dict[str, Any], folder: Path) -> None:
     if values.get("kind") != FORMAT:
         raise OutlandError(f"{folder} holds no model of outland")
-    number = values.get("version", values.get("schema_version"))
+    number = int(values.get("version", values.get("schema_version", 0)))
     if number > VERSION:
         raise DamagedSnapshot(
             f"{folder} was written by a newer version of outland (format {number}, this one reads {VERSION}): "

@@ -102,7 +102,7 @@ class TrainedModel:
         return torch.cat(blocks) if blocks else embeddings.new_zeros(0)
 
     def probabilities(self, predictions: Predictions) -> npt.NDArray[np.float64]:
-        """Calibrated probabilities: `[G, 2]` of a binary target, `[G, targets]` of yes for several, else `[G, classes]`."""
+        """Calibrated, `[G, classes]`; for several binary targets, of the second class of each, `[G, targets]`."""
         probabilities = self.calibration.probabilities(predictions.outputs.double(), self.task)
         if self.task.kind == "binary" and self.task.outputs == 1:
             probabilities = torch.cat([1 - probabilities, probabilities], 1)

@@ -17,12 +17,12 @@ import torch
 from filelock import FileLock, Timeout
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Chunk, MoleculeOptions, pack, read_molecules
+from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import PackedGraphs
-from outland.tables.duplicates import are_training_rows
 from outland.models.model import TrainedModel
 from outland.storage.files import aside, sweep, writable_folder
+from outland.tables.duplicates import are_training_rows
 from outland.tables.reading import Row, columns, need_smiles, read_rows
 
 _SAMPLE = 500  # new molecules that a shift is measured on
@@ -189,7 +189,7 @@ def _first_row(chunk: Chunk) -> int:
 
 def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Row]:
     """The columns that the model adds for each molecule."""
-    return predict_rows(model, pack(molecules, torch.zeros(len(molecules), 1))) if molecules else []
+    return predict_rows(model, pack_molecules(molecules, torch.zeros(len(molecules), 1))) if molecules else []
 
 
 def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Row]:
@@ -237,4 +237,4 @@ class Reservoir:
 
     def graphs(self) -> PackedGraphs:
         """The sample, packed."""
-        return pack(self.molecules, torch.zeros(len(self.molecules), 1))
+        return pack_molecules(self.molecules, torch.zeros(len(self.molecules), 1))

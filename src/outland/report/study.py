@@ -9,17 +9,16 @@ from rich.console import Console
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
 from outland.graphs import Cache
+from outland.models import load_model
 from outland.report.study_page import page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
-from outland.spec import GROUPS
+from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
 from outland.studies.ledger import Ledger
 from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, truth_pictures
 from outland.studies.results import Results
-from outland.models import load_model
-from outland.training.runs import load_splits
 
 
 def write_report(

@@ -11,11 +11,11 @@ import torch
 from outland.datasets import DataFolder
 from outland.graphs import Cache, Splits
 from outland.methods import Method
+from outland.models import load_model
 from outland.shift import Moments, ShiftSettings, augmented, fresh_draws, measure_shift, originals
 from outland.studies.base import Measured
 from outland.studies.pictures import Album
 from outland.training import RunSpec, Trainer, prepare
-from outland.models import load_model
 
 # One ε and one trial a run for all cells: values are only comparable where they are measured alike. At 1e-12 two halves
 # of one set are next to 0 apart (see docs/shift.md).

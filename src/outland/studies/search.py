@@ -22,11 +22,11 @@ from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
+from outland.spec import load_splits
 from outland.storage.files import writable_folder, write_text
 from outland.training import RunRecord, RunSpec, run
 from outland.training.callbacks import Callback
 from outland.training.run_folder import RunFolder
-from outland.training.runs import load_splits
 from outland.workers import map_ordered
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise

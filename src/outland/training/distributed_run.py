@@ -15,11 +15,11 @@ from outland.devices import find_device
 from outland.distributed import process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
-from outland.spec import RunSpec
+from outland.spec import RunSpec, load_splits
 from outland.training.data_parallel import synchronise_norms
 from outland.training.record import RunRecord
 from outland.training.run_folder import RunFolder
-from outland.training.runs import Run, load_splits
+from outland.training.runs import Run
 
 
 def run_distributed(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from outland.datasets import DataFolder, find_dataset
+from outland.datasets import DataFolder
 from outland.devices import find_device
 from outland.graphs import Cache, Splits
 from outland.methods import Method, build_method
 from outland.models import TrainedModel
 from outland.progress import say
-from outland.spec import RunSpec
+from outland.spec import RunSpec, load_splits
 from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
 from outland.training.outcome import build_model, make_record, method_source
@@ -139,16 +139,6 @@ class Run:
             yield from training.steps()
             self.record = training.record()
             folder.finish(training.model(), self.record)
-
-
-def load_splits(
-    spec: RunSpec, device: torch.device, cache: Cache | None = None, data: DataFolder | None = None
-) -> Splits:
-    """The data of a run, on a device."""
-    splits = find_dataset(spec.dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, cache, data)
-    if spec.data.limit is not None:
-        splits = splits.limit(spec.data.limit, spec.data.seed)
-    return splits.check().to(device)
 
 
 def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
