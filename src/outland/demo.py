@@ -10,7 +10,8 @@ from outland.graphs import Cache
 from outland.models import load_model
 from outland.report.masks import draw_masks
 from outland.training import RunRecord, RunSpec, prepare, run
-from outland.training.callbacks import format_score, progress_callback
+from outland.models.messages import format_score
+from outland.training.callbacks import progress_callback
 from outland.training.run_folder import RunFolder
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.

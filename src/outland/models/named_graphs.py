@@ -25,7 +25,9 @@ def load_part(
         _check_features(model, splits.schema, name)
         return select_part(splits, part.part, part.splits)
     if spec.data_checksum:
-        raise OutlandError(f"the model was trained on graphs in memory: name a table or DATASET/DOMAIN:PART, not '{name}'")
+        raise OutlandError(
+            f"the model was trained on graphs in memory: name a table or DATASET/DOMAIN:PART, not '{name}'"
+        )
     if spec.table is not None and spec.table.opened().sha256 != spec.table.sha256:
         raise OutlandError(f"{spec.table.file} has changed since the model was trained: its parts are not the same")
     return select_part(load_splits(spec, cache=cache, data=data), name, spec.dataset)

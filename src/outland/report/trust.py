@@ -3,8 +3,8 @@
 from typing import Any
 
 from outland.estimators.words import METRICS
+from outland.models.messages import format_score
 from outland.shift import ShiftResult
-from outland.training.callbacks import format_score
 
 # Beyond which a model is to be taken with care, and not to be trusted: GCS above chance, and shares of rows. By the
 # distances' own scale one training row in a hundred is far and one in twenty unusual.

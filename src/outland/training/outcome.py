@@ -29,13 +29,13 @@ def _describe_data(splits: Splits) -> dict[str, Any]:
         plain["quarantined"] = len(splits.source["quarantine"])
     if splits.schema.task.kind == "binary" and splits.schema.task.outputs == 1:
         labels = {name: splits.graphs.y[index] for name, index in splits.parts.items()}
-        plain["classes"] = {name: [int((y == 0).sum()), int((y == 1).sum())] for name, y in labels.items()}
+        plain["class_counts"] = {name: [int((y == 0).sum()), int((y == 1).sum())] for name, y in labels.items()}
     return {**plain, "sizes": {name: len(index) for name, index in splits.parts.items()}}
 
 
 def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.device) -> RunRecord:
     """The record of a finished training on `splits`."""
-    task, burn_in = trainer.splits.schema.task, spec.train.burn_in_epochs()
+    task, burn_in = trainer.splits.schema.task, trainer.settings.burn_in_epochs()
     selected: str = spec.train.select
     if burn_in and selected != "last_epoch":
         selected += "+burn_in"
