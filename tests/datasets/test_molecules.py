@@ -6,7 +6,6 @@ import torch
 
 from outland.datasets import find_dataset
 from outland.errors import OutlandError
-from outland.tables.splitting import by_group
 
 
 def averages(splits, part):
@@ -116,14 +115,3 @@ def test_molhiv_concept_reverses_the_tie_of_label_and_domain(cache, data):
 def test_molhiv_has_one_seed():
     with pytest.raises(OutlandError, match="frozen as published, with seed 123"):
         find_dataset("molhiv")._split(None, "size", "covariate", 7)
-
-
-def test_group_rule_by_hand():
-    """Ten rows: groups of 5, 3, 1, 1; 8 fit in train, 1 more in val; of equal groups the later row comes first."""
-    groups = torch.tensor([7, 7, 3, 3, 3, 7, 7, 7, 1, 2])
-    parts = by_group(groups)
-    assert {name: index.tolist() for name, index in parts.items()} == {
-        "train": [0, 1, 2, 3, 4, 5, 6, 7],
-        "val": [9],
-        "test": [8],
-    }

@@ -23,7 +23,7 @@ from outland.estimators.distance import Familiar
 from outland.estimators.fitting import Plan, _drawn
 from outland.estimators.inputs import read_inputs
 from outland.estimators.model import run_batches
-from outland.estimators.splitting import carve, training_environments
+from outland.estimators.splitting import split_validation, training_environments
 from outland.graphs import Features, Schema, Task
 from outland.methods import METHODS, build_method
 from outland.nn import BackboneSettings
@@ -179,12 +179,12 @@ def test_numbers_are_predicted_in_their_own_scale():
 
 def test_validation_holds_out_whole_scaffolds():
     inputs = read_inputs(bbbp()[0], scaffold=True)
-    parts = carve(inputs, "scaffold", 0.2, None, 0)
+    parts = split_validation(inputs, "scaffold", 0.2, None, 0)
     scaffold = inputs.groups["scaffold"]
     assert not set(scaffold[parts["train"]].tolist()) & set(scaffold[parts["val"]].tolist())
     assert 0.15 < len(parts["val"]) / len(scaffold) < 0.25
     assert sorted(torch.cat(list(parts.values())).tolist()) == list(range(len(scaffold)))
-    by_size = carve(inputs, "size", 0.2, None, 0)
+    by_size = split_validation(inputs, "size", 0.2, None, 0)
     sizes = inputs.graphs.node_counts
     assert int(sizes[by_size["val"]].max()) <= int(sizes[by_size["train"]].min())
 
@@ -192,12 +192,12 @@ def test_validation_holds_out_whole_scaffolds():
 def test_environments_are_taken_made_or_held_out():
     smiles, labels = bbbp()
     inputs = read_inputs(smiles, scaffold=True)
-    parts = carve(inputs, "scaffold", 0.2, None, 0)
+    parts = split_validation(inputs, "scaffold", 0.2, None, 0)
     made, number = training_environments(inputs, "scaffold", parts["train"], None)
     assert number == 10
     assert sorted(made[parts["train"]].unique().tolist()) == list(range(10))
     names = [f"lab {place % 4}" for place in range(len(smiles))]
-    held = carve(inputs, "environment", 0.24, names, 0)
+    held = split_validation(inputs, "environment", 0.24, names, 0)
     environment, number = training_environments(inputs, "environment", held["train"], names)
     assert number == 3
     assert set(environment[held["val"]].tolist()) == {3}

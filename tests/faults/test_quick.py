@@ -17,7 +17,7 @@ from outland.storage.snapshots import DamagedSnapshot, read_snapshot
 from outland.studies import find_study
 from outland.studies.engines.parcels import unpack
 from outland.studies.tuned import tuned
-from outland.tables.reading import columns
+from outland.tables.reading import column_names
 from outland.training import RunRecord, RunSpec, run
 from outland.training.run_folder import RunFolder
 from tests.faults.hostile import Tried, sealed
@@ -103,7 +103,7 @@ def test_pickles_are_never_opened(tmp_path, tally):
             read_snapshot(tmp_path / "model")
         for name in ("table.csv", "table.parquet", "table.csv.gz"):
             (tmp_path / name).write_bytes(content)
-            tried(lambda name=name: columns(tmp_path / name))
+            tried(lambda name=name: column_names(tmp_path / name))
             table = TableSettings(str(tmp_path / name), target=("y",))
             tried(lambda table=table: table.opened())
         (tmp_path / "superpixels.pt").write_bytes(content)

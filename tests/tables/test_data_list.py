@@ -10,7 +10,7 @@ from outland.graphs import Features, Task
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.tables import data_list
-from outland.tables.data_list import own_splits
+from outland.tables.data_list import splits_from_data_list
 from outland.training import Trainer, TrainSettings
 from tests.conftest import chemical_graphs, odd_graphs, undirected
 
@@ -50,28 +50,28 @@ def test_doc_string_example():
 
 
 def test_random_split_follows_the_seed():
-    first, again, other = (own_splits(rings(), seed=seed) for seed in (1, 1, 2))
+    first, again, other = (splits_from_data_list(rings(), seed=seed) for seed in (1, 1, 2))
     assert sizes(first) == {"train": 16, "val": 2, "test": 2}
     assert torch.cat(list(first.parts.values())).sort().values.equal(torch.arange(20))
     assert all(first[part].equal(again[part]) for part in first.parts)
     assert not first["train"].equal(other["train"])
-    assert sizes(own_splits(rings(), fractions=(0.5, 0.3, 0.2))) == {"train": 10, "val": 6, "test": 4}
+    assert sizes(splits_from_data_list(rings(), fractions=(0.5, 0.3, 0.2))) == {"train": 10, "val": 6, "test": 4}
     assert first.source == {"dataset": "own", "domain": "random", "kind": "none", "seed": 1}
 
 
 def test_size_split_trains_on_the_largest_and_tests_on_the_smallest():
-    splits = own_splits(rings(), split="size")
+    splits = splits_from_data_list(rings(), split="size")
     assert splits["train"].tolist() == list(range(19, 3, -1))
     assert splits["val"].tolist() == [3, 2]
     assert splits["test"].tolist() == [1, 0]
-    same = own_splits([rings(1)[0]] * 10, split="size")
+    same = splits_from_data_list([rings(1)[0]] * 10, split="size")
     assert torch.cat(list(same.parts.values())).tolist() == list(range(10))
     assert splits.source["kind"] == "covariate"
 
 
 def test_given_split():
     places = {"train": range(10), "id_val": torch.tensor([10]), "val": [12, 11], "test": [19]}
-    splits = own_splits(rings(), split=places)
+    splits = splits_from_data_list(rings(), split=places)
     assert {name: index.tolist() for name, index in splits.parts.items()} == {
         "train": list(range(10)),
         "id_val": [10],
@@ -81,18 +81,20 @@ def test_given_split():
 
 
 def test_pyg_dataset_gives_the_same_as_a_list():
-    listed, dataset = own_splits(rings()), own_splits(Rings())
+    listed, dataset = splits_from_data_list(rings()), splits_from_data_list(Rings())
     assert listed.schema == dataset.schema
     for name, tensor in listed.graphs.tensors().items():
         assert tensor.equal(dataset.graphs.tensors()[name]), name
 
 
 def test_graphs_of_every_kind():
-    splits = own_splits(odd_graphs() * 2)
+    splits = splits_from_data_list(odd_graphs() * 2)
     assert splits.schema.node == Features(3)
     assert splits.schema.task == Task("multiclass", 3, "accuracy")
     assert splits.schema.environments == 2
-    splits = own_splits(chemical_graphs() * 2, split={"train": range(6), "val": range(6, 9), "test": range(9, 12)})
+    splits = splits_from_data_list(
+        chemical_graphs() * 2, split={"train": range(6), "val": range(6, 9), "test": range(9, 12)}
+    )
     x, kinds = (torch.cat([graph[name] for graph in chemical_graphs()]) for name in ("x", "edge_attr"))
     assert splits.schema.node == Features(2, tuple((x.amax(0) + 1).tolist()))
     assert splits.schema.edge == Features(1, (int(kinds.max()) + 1,))
@@ -100,14 +102,14 @@ def test_graphs_of_every_kind():
 
 
 def test_graphs_without_x_get_a_constant():
-    splits = own_splits(rings(x=lambda place: None, num_nodes=lambda place: 5 + place))
+    splits = splits_from_data_list(rings(x=lambda place: None, num_nodes=lambda place: 5 + place))
     assert splits.schema.node == Features(1)
     assert splits.graphs.x.equal(torch.ones(sum(range(5, 25)), 1))
     assert splits.graphs.node_counts.tolist() == list(range(5, 25))
 
 
 def test_one_column_and_double_precision():
-    splits = own_splits(rings(x=lambda place: torch.zeros(3 + place, dtype=torch.float64)))
+    splits = splits_from_data_list(rings(x=lambda place: torch.zeros(3 + place, dtype=torch.float64)))
     assert splits.schema.node == Features(1)
     assert splits.graphs.x.dtype == torch.float32
 
@@ -127,37 +129,37 @@ def test_one_column_and_double_precision():
     ],
 )
 def test_labels_tell_the_task(label, task, shape):
-    splits = own_splits(rings(y=label))
+    splits = splits_from_data_list(rings(y=label))
     assert splits.schema.task == task
     assert splits.graphs.y.shape == shape
     assert splits.graphs.y.is_floating_point() == (task.kind != "multiclass")
 
 
 def test_given_task_decides_the_form_of_the_labels():
-    binary = own_splits(rings(), task=Task("binary", 1, "ap"))
+    binary = splits_from_data_list(rings(), task=Task("binary", 1, "ap"))
     assert binary.graphs.y.equal((torch.arange(20) % 2).float()[:, None])
-    classes = own_splits(rings(y=lambda i: float(i % 2)), task=Task("multiclass", 3, "accuracy"))
+    classes = splits_from_data_list(rings(y=lambda i: float(i % 2)), task=Task("multiclass", 3, "accuracy"))
     assert classes.graphs.y.equal(torch.arange(20) % 2)
-    assert own_splits(rings(y=lambda i: i), task=Task("regression", 1, "rmse")).graphs.y.shape == (20, 1)
+    assert splits_from_data_list(rings(y=lambda i: i), task=Task("regression", 1, "rmse")).graphs.y.shape == (20, 1)
 
 
 def test_environments_of_the_training_part_come_first():
     places = {"train": range(10, 20), "val": range(5), "test": range(5, 10)}
     graphs = rings(environment=lambda i: torch.tensor([{0: 2, 1: 4, 2: 30, 3: 7}[i // 5]]))
-    splits = own_splits(graphs, split=places)
+    splits = splits_from_data_list(graphs, split=places)
     assert splits.schema.environments == 2
     assert splits.graphs.environment[::5].tolist() == [2, 3, 1, 0]
-    named = own_splits(graphs, split=places, environments=[("b", "a")[i % 2] for i in range(20)])
+    named = splits_from_data_list(graphs, split=places, environments=[("b", "a")[i % 2] for i in range(20)])
     assert named.graphs.environment.tolist() == [1, 0] * 10
-    assert own_splits(rings(), split=places).graphs.environment is None
-    assert own_splits(rings(), split=places).schema.environments == 0
-    numbers = own_splits(rings(), split=places, environments=torch.arange(20) // 10)
+    assert splits_from_data_list(rings(), split=places).graphs.environment is None
+    assert splits_from_data_list(rings(), split=places).schema.environments == 0
+    numbers = splits_from_data_list(rings(), split=places, environments=torch.arange(20) // 10)
     assert (numbers.schema.environments, numbers.graphs.environment[::10].tolist()) == (1, [1, 0])
 
 
 def test_the_graphs_are_left_as_they_are():
     graphs = rings(x=lambda place: None, num_nodes=lambda place: 3 + place, environment=lambda place: place % 2 + 5)
-    own_splits(graphs, environments=[0] * 20)
+    splits_from_data_list(graphs, environments=[0] * 20)
     assert all(graph.x is None and graph.environment >= 5 for graph in graphs)
 
 
@@ -209,7 +211,7 @@ def real(place: int) -> torch.Tensor:
 )
 def test_bad_graph_is_named(fields, message):
     with pytest.raises(OutlandError, match=message):
-        own_splits(rings(**fields))
+        splits_from_data_list(rings(**fields))
 
 
 @pytest.mark.parametrize(
@@ -235,18 +237,18 @@ def test_bad_graph_is_named(fields, message):
 )
 def test_bad_option_is_refused_in_a_sentence(options, message):
     with pytest.raises(OutlandError, match=message):
-        own_splits(rings(), **options)
+        splits_from_data_list(rings(), **options)
 
 
 def test_what_is_not_a_list_of_graphs():
     with pytest.raises(OutlandError, match="there are no graphs to pack"):
-        own_splits([])
+        splits_from_data_list([])
     with pytest.raises(OutlandError, match="graph 0 is a tuple, not a PyG Data"):
-        own_splits(rings()[0])
+        splits_from_data_list(rings()[0])
     with pytest.raises(OutlandError, match="graph 0 has neither x nor num_nodes nor edge_index"):
-        own_splits([Data(y=1)])
+        splits_from_data_list([Data(y=1)])
     with pytest.raises(OutlandError, match=r"graph 3 has the label 1\.5; a class is a whole number"):
-        own_splits(rings(y=only(3, 1.5, 1.0)), task=Task("multiclass", 2, "accuracy"))
+        splits_from_data_list(rings(y=only(3, 1.5, 1.0)), task=Task("multiclass", 2, "accuracy"))
 
 
 @pytest.mark.parametrize("name", ["erm", "aia"])
@@ -261,7 +263,7 @@ def test_what_is_not_a_list_of_graphs():
     ids=["classes", "categories", "numbers", "questions"],
 )
 def test_one_epoch(name, fields):
-    splits = own_splits(rings(**fields), fractions=(0.5, 0.25, 0.25))
+    splits = splits_from_data_list(rings(**fields), fractions=(0.5, 0.25, 0.25))
     method = build_method(name, splits.schema, BackboneSettings(width=8), method_settings(name, {}))
     trainer = Trainer(method, splits, TrainSettings(epochs=1, batch_size=5))
     trainer.fit()

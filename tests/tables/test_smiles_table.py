@@ -8,9 +8,10 @@ import torch
 from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.tables import TableSettings
-from outland.tables.labels import number, survey
-from outland.tables.reading import columns, read_rows
-from outland.tables.smiles_table import SmilesTable, write_quarantine
+from outland.tables.labels import infer_labels, parse_number
+from outland.tables.quarantine import write_quarantine
+from outland.tables.reading import column_names, read_rows
+from outland.tables.smiles_table import SmilesTable
 from tests.conftest import SAMPLES
 
 TOX = "NR-AR,NR-AR-LBD,NR-AhR,NR-Aromatase,NR-ER,NR-ER-LBD,NR-PPAR-gamma,SR-ARE,SR-ATAD5,SR-HSE,SR-MMP,SR-p53"
@@ -90,7 +91,7 @@ def test_every_format_gives_the_same(tmp_path, name):
     else:
         path.write_text(text)
     splits = load(path, tmp_path)
-    assert columns(path) == ["smiles", "y"]
+    assert column_names(path) == ["smiles", "y"]
     assert splits.graphs.y[:, 0].tolist() == [float(n % 2) for n in range(1, 21)]
     assert splits.graphs.node_counts.tolist() == list(range(2, 22))
 
@@ -100,9 +101,9 @@ def test_semicolons_and_decimal_commas(tmp_path):
     splits = load(path, tmp_path)
     assert splits.schema.task.kind == "regression"
     assert splits.graphs.y[:, 0].tolist() == [n + 0.5 for n in range(1, 15)]
-    assert number("1,5") == 1.5
-    assert number("1,234,567") is None
-    assert number("inf") is None
+    assert parse_number("1,5") == 1.5
+    assert parse_number("1,234,567") is None
+    assert parse_number("inf") is None
 
 
 def test_byte_order_mark_and_blank_lines(tmp_path):
@@ -216,19 +217,19 @@ def test_files_that_are_no_tables(tmp_path):
 
 def test_numbers_that_are_classes():
     rows = [{"y": str(value)} for value in (1, 2, 3, 2, 1)]
-    labels = survey(rows, ["y"])
+    labels = infer_labels(rows, ["y"])
     assert labels.task.kind == "multiclass"
     assert labels.classes == ("1", "2", "3")
     assert labels.read({"y": "2"}) == ([1.0], None)
-    assert survey(rows, ["y"], "regression").task.kind == "regression"
+    assert infer_labels(rows, ["y"], "regression").task.kind == "regression"
 
 
 def test_thousands_are_not_decimals():
-    assert number("1,200") is None
-    assert number("1,200", decimal_comma=True) == 1.2
-    assert number("12,5") == 12.5
-    assert number("1e300") is None
-    assert number("TRUE") == 1
+    assert parse_number("1,200") is None
+    assert parse_number("1,200", decimal_comma=True) == 1.2
+    assert parse_number("12,5") == 12.5
+    assert parse_number("1e300") is None
+    assert parse_number("TRUE") == 1
 
 
 @pytest.mark.parametrize(
@@ -250,11 +251,11 @@ def test_labels_that_need_a_word(tmp_path, values, settings, words):
 
 def test_labels_in_other_clothes(tmp_path):
     """1 and 1.0 are one class, Yes and YES too, and two numbers may stand for no and yes."""
-    labels = survey([{"y": text} for text in ("1", "1.0", "2", "3")], ["y"])
+    labels = infer_labels([{"y": text} for text in ("1", "1.0", "2", "3")], ["y"])
     assert labels.classes == ("1", "2", "3")
-    labels = survey([{"y": text} for text in ("Yes", "YES ", "no", "No")], ["y"])
+    labels = infer_labels([{"y": text} for text in ("Yes", "YES ", "no", "No")], ["y"])
     assert labels.classes == ("no", "yes")
-    labels = survey([{"y": text} for text in ("1", "2", "2")], ["y"], "binary")
+    labels = infer_labels([{"y": text} for text in ("1", "2", "2")], ["y"], "binary")
     assert labels.classes == ("1", "2")
     assert labels.read({"y": "2.0"}) == ([1.0], None)
 

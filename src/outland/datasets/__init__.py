@@ -5,7 +5,7 @@ from importlib import import_module
 from outland.errors import OutlandError, unknown
 from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
-from outland.tables import TableSettings, own_splits
+from outland.tables import TableSettings, splits_from_data_list
 
 # name -> module:class, imported when asked for
 DATASETS = {
@@ -37,4 +37,4 @@ def find_dataset(name: str, table: TableSettings | None = None) -> Dataset:
     return dataset
 
 
-__all__ = ["DATASETS", "DataFolder", "Dataset", "RawFile", "TableSettings", "find_dataset", "own_splits"]
+__all__ = ["DATASETS", "DataFolder", "Dataset", "RawFile", "TableSettings", "find_dataset", "splits_from_data_list"]

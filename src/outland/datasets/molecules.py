@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -17,7 +18,7 @@ from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
-from outland.tables.splitting import by_group, grouped_environments, size_environments, smallest_halved
+from outland.tables.splitting import Parts, assign_environments, split_rows
 
 _HOME = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 
@@ -93,13 +94,22 @@ class Molbbbp(MoleculeSet):
     target: ClassVar[str] = "p_np"
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
-        if domain == "scaffold":
-            parts = by_group(graphs.extra["scaffold"])
-            environment = grouped_environments(graphs.extra["scaffold"], parts["train"])
-        else:
-            parts = smallest_halved(graphs.node_counts, seed)
-            environment = size_environments(graphs.node_counts, parts["train"])
+        columns = {**graphs.extra, "size": graphs.node_counts}
+        parts = split_rows(domain, columns) if domain == "scaffold" else _smallest_halved(columns["size"], seed)
+        environment, _ = assign_environments(domain, columns, parts["train"])
         return self._splits(graphs, parts, environment, {"domain": domain, "kind": kind, "seed": seed})
+
+
+def _smallest_halved(sizes: torch.Tensor, seed: int) -> Parts:
+    """AIA's size split of Molbbbp: the smallest fifth is shuffled and halved in val and test, the rest trains.
+
+    So val and test have the same distribution, and which is which depends on the seed.
+    """
+    tenth = int(0.1 * len(sizes))
+    order = sizes.argsort(stable=True).tolist()
+    small, large = order[: 2 * tenth], order[2 * tenth :]
+    random.Random(seed).shuffle(small)
+    return {"train": torch.tensor(large), "val": torch.tensor(small[:tenth]), "test": torch.tensor(small[tenth:])}
 
 
 class Molhiv(MoleculeSet):

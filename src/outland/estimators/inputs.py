@@ -13,7 +13,7 @@ from outland.chem.featurizer import ATOMS, BONDS
 from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
-from outland.tables.data_list import checked_graphs, describe_features
+from outland.tables.data_list import infer_features, validate_data_list
 
 Kind = Literal["molecules", "graphs"]
 
@@ -30,7 +30,7 @@ class Inputs:
         graphs: one a row, with labels of 0.
         kind: molecules, or graphs that the user had already.
         node, edge: what their features are.
-        groups: a number for the scaffold, cluster and molecule of each row, as far as they were asked for.
+        groups: codes of the molecules and, if they were asked for, of scaffolds and clusters, one a row.
         texts: the rows that came as SMILES.
     """
 
@@ -41,47 +41,51 @@ class Inputs:
     groups: dict[str, Tensor] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
 
-    def fitting(self, schema: Schema) -> PackedGraphs:
+    @property
+    def columns(self) -> dict[str, Tensor]:
+        """One value a row that a split may go by: the groups, and the size."""
+        return {**self.groups, "size": self.graphs.node_counts}
+
+    def matching(self, schema: Schema) -> PackedGraphs:
         """The graphs, if a model with this schema can read them."""
-        for name, own, known in (("node", self.node, schema.node), ("edge", self.edge, schema.edge)):
-            same = (own is None) == (known is None)
-            if own is not None and known is not None:
-                same = own.width == known.width and (own.vocabulary is None) == (known.vocabulary is None)
+        for name, given, known in (("node", self.node, schema.node), ("edge", self.edge, schema.edge)):
+            same = (given is None) == (known is None)
+            if given is not None and known is not None:
+                same = given.width == known.width and (given.vocabulary is None) == (known.vocabulary is None)
             if not same:
-                raise BadInput(f"the model was trained on graphs with other {name} features: {known}, not {own}")
-        everyone = torch.arange(len(self.graphs))
-        task = replace(schema, task=Task("regression", 1, "rmse"), environments=0)
-        Splits(self.graphs, dict.fromkeys(("train", "val", "test"), everyone), task).check()
+                raise BadInput(f"the model was trained on graphs with other {name} features: {known}, not {given}")
+        every_row = torch.arange(len(self.graphs))
+        unlabelled = replace(schema, task=Task("regression", 1, "rmse"), environments=0)
+        Splits(self.graphs, dict.fromkeys(("train", "val", "test"), every_row), unlabelled).check()
         return self.graphs
 
 
 def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) -> Inputs:
-    """Rows of one kind as graphs; a row that cannot be read is an error that names it.
+    """The rows as graphs; a row that cannot be read is an error that names it.
 
     Args:
-        rows: a list, array or column.
-        scaffold, clusters: find the scaffold of each molecule, or its cluster.
+        rows: a list, array or column of SMILES and molecules, or of PyG graphs.
+        scaffold, clusters: compute the scaffold of each molecule, or its cluster.
     """
-    found = _listed(rows)
-    if not found:
+    objects = _as_list(rows)
+    if not objects:
         raise BadInput("there are no rows")
-    if hasattr(found[0], "edge_index"):
-        return _graphs(found)
-    return _molecules(found, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters))
+    if hasattr(objects[0], "edge_index"):
+        return _graphs(objects)
+    return _molecules(objects, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters))
 
 
 def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
-    """A number for the Bemis-Murcko scaffold of each molecule, as `GroupKFold` takes them.
+    """Codes of the molecules' Bemis-Murcko scaffolds, as `GroupKFold` takes them.
 
     >>> scaffold_groups(["c1ccccc1O", "CCO", "c1ccccc1N"]).tolist()
     [0, 1, 0]
     """
-    found: np.ndarray[Any, Any] = read_inputs(rows, scaffold=True).groups["scaffold"].numpy()
-    return found
+    codes: np.ndarray[Any, Any] = read_inputs(rows, scaffold=True).groups["scaffold"].numpy()
+    return codes
 
 
-def _listed(rows: Any) -> list[Any]:
-    """One object a row, whatever holds them."""
+def _as_list(rows: Any) -> list[Any]:
     if isinstance(rows, str):
         raise BadInput("this is one SMILES; give a list of them")
     if hasattr(rows, "edge_index"):
@@ -96,31 +100,28 @@ def _listed(rows: Any) -> list[Any]:
     return list(rows)
 
 
-def _molecules(rows: list[Any], wanted: MoleculeOptions) -> Inputs:
-    chunks = list(read_molecules(rows, wanted, "Reading molecules", len(rows)))
+def _molecules(rows: list[Any], options: MoleculeOptions) -> Inputs:
+    chunks = list(read_molecules(rows, options, "Reading molecules", len(rows)))
     failures = [failure for chunk in chunks for failure in chunk.failures]
     if failures:
-        place, reason = failures[0]
-        shown = repr(rows[place])
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        index, reason = failures[0]
+        value = repr(rows[index])
+        value = value if len(value) <= 60 else value[:57] + "..."
         more = f"{len(failures)} of {len(rows)} rows cannot be read; the first: " if len(failures) > 1 else ""
-        raise BadInput(f"{more}row {place}: {reason} ({shown})")
+        raise BadInput(f"{more}row {index}: {reason} ({value})")
     molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
     groups = {"molecule": factorize(name for chunk in chunks for name in chunk.canonical)}
-    if wanted.scaffold:
+    if options.scaffold:
         groups["scaffold"] = factorize(name for chunk in chunks for name in chunk.scaffolds)
-    if wanted.fingerprint:
-        groups["cluster"] = cluster([one for chunk in chunks for one in chunk.fingerprints])
+    if options.fingerprint:
+        groups["cluster"] = cluster([fingerprint for chunk in chunks for fingerprint in chunk.fingerprints])
     texts = tuple(row for row in rows if isinstance(row, str))
     return Inputs(pack_molecules(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups, texts)
 
 
 def _graphs(rows: list[Any]) -> Inputs:
-    copies = checked_graphs(rows, with_environment=False)
+    copies = validate_data_list(rows, with_environment=False)
     for graph in copies:
         graph.y = torch.zeros(1, 1)
-    packed = PackedGraphs.from_data_list(copies)
-    node, x = describe_features(packed.x, "node")
-    edge, edge_attr = (None, None) if packed.edge_attr is None else describe_features(packed.edge_attr, "edge")
-    packed = replace(packed, x=x, edge_attr=edge_attr)
+    node, edge, packed = infer_features(PackedGraphs.from_data_list(copies))
     return Inputs(packed, "graphs", node, edge, {"molecule": torch.arange(len(rows))})

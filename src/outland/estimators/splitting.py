@@ -1,4 +1,4 @@
-"""Validation rows cut out of the training set so that they lie beyond it as new rows will."""
+"""Validation rows held out of the training rows under the shift that new rows will have."""
 
 from typing import Any, Literal
 
@@ -8,72 +8,52 @@ from torch import Tensor
 
 from outland.errors import unknown
 from outland.estimators.inputs import BadInput, Inputs
-from outland.tables.splitting import at_random, by_group, by_size, grouped_environments, size_environments
+from outland.tables.splitting import MOLECULE_GROUPS, assign_environments, split_rows
 
-Shift = Literal["auto", "scaffold", "size", "cluster", "random", "environment"]
-SHIFTS = ("scaffold", "size", "cluster", "random", "environment")
-_OF_MOLECULES = ("scaffold", "cluster")
+Domain = Literal["auto", "scaffold", "size", "cluster", "random", "environment"]
+DOMAINS = ("scaffold", "size", "cluster", "random", "environment")
 
 
-def chosen_shift(shift: str, kind: str) -> str:
-    """The shift to prepare for: unless it is named, new scaffolds for molecules, smaller graphs for others."""
-    if shift == "auto":
+def resolve_domain(domain: str, kind: str) -> str:
+    """The domain that will shift: `auto` is new scaffolds for molecules, smaller graphs for others."""
+    if domain == "auto":
         return "scaffold" if kind == "molecules" else "size"
-    if shift not in SHIFTS:
-        raise unknown("shift", shift, ("auto", *SHIFTS))
-    if shift in _OF_MOLECULES and kind != "molecules":
-        raise BadInput(f"only molecules have a {shift}: take shift='size', 'random' or 'environment' for graphs")
-    return shift
+    if domain not in DOMAINS:
+        raise unknown("domain", domain, ("auto", *DOMAINS))
+    if domain in MOLECULE_GROUPS and kind != "molecules":
+        raise BadInput(f"only molecules have a {domain}: take domain='size', 'random' or 'environment' for graphs")
+    return domain
 
 
-def carve(inputs: Inputs, shift: str, share: float, environments: Any, seed: int) -> dict[str, Tensor]:
-    """Train and validation rows: whole scaffolds, clusters or environments, the rare ones; or the smallest graphs."""
+def split_validation(inputs: Inputs, domain: str, share: float, environments: Any, seed: int) -> dict[str, Tensor]:
+    """Indices of `train` and `val`: rare scaffolds, clusters or environments validate, or the smallest graphs."""
     if not 0 < share < 1:
         raise BadInput(f"validation must be a share of the rows between 0 and 1, not {share:g}")
-    fractions = (1 - share, share, 0.0)
-    if shift == "environment" and environments is None:
-        raise BadInput("shift='environment' needs environments: fit(X, y, environments=...)")
-    match shift:
-        case "scaffold" | "cluster":
-            parts = by_group(inputs.groups[shift], fractions)
-        case "environment":
-            parts = by_group(environment_codes(environments, len(inputs.graphs)), fractions)
-        case "size":
-            parts = by_size(inputs.graphs.node_counts, fractions)
-        case _:
-            parts = at_random(inputs.groups["molecule"], seed, fractions)
-    found = {"train": parts["train"], "val": torch.cat([parts["val"], parts["test"]]).sort().values}
-    for name, index in found.items():
+    columns = dict(inputs.columns)
+    if domain == "environment":
+        if environments is None:
+            raise BadInput("domain='environment' needs environments: fit(X, y, environments=...)")
+        columns["environment"] = environment_codes(environments, len(inputs.graphs))
+    thirds = split_rows(domain, columns, seed, (1 - share, share, 0.0))
+    parts = {"train": thirds["train"], "val": torch.cat([thirds["val"], thirds["test"]]).sort().values}
+    for name, index in parts.items():
         if not len(index):
-            way, advice = f"by {shift}", "too few rows, or too many of one kind; take shift='random'"
-            if shift == "random":
+            way, advice = f"by {domain}", "too few rows, or too many of one kind; take domain='random'"
+            if domain == "random":
                 way, advice = "at random", "too few rows, or too few that differ"
             raise BadInput(f"holding out {way} leaves none of {len(inputs.graphs)} rows for '{name}': {advice}")
-    return found
+    return parts
 
 
 def environment_codes(environments: Any, rows: int) -> Tensor:
-    """Numbers for names of environments, one a row."""
-    values = np.asarray(environments.cpu() if isinstance(environments, Tensor) else environments)
-    if values.shape != (rows,):
-        raise BadInput(f"there are {len(values) if values.ndim else 0} environments for {rows} rows")
-    return torch.from_numpy(np.unique(values.astype(str), return_inverse=True)[1].reshape(-1).astype(np.int64))
+    """Codes of the environments' names `[rows]`, in sorted order."""
+    names = np.asarray(environments.cpu() if isinstance(environments, Tensor) else environments)
+    if names.shape != (rows,):
+        raise BadInput(f"there are {len(names) if names.ndim else 0} environments for {rows} rows")
+    return torch.from_numpy(np.unique(names.astype(str), return_inverse=True)[1].reshape(-1).astype(np.int64))
 
 
-def training_environments(inputs: Inputs, shift: str, train: Tensor, environments: Any) -> tuple[Tensor, int]:
-    """An environment for every row, those of the training rows numbered from 0, and how many of these there are.
-
-    Without names of their own, training rows are parted by scaffold or cluster, else by size.
-    """
-    if environments is None:
-        if shift in _OF_MOLECULES:
-            found = grouped_environments(inputs.groups[shift], train)
-        else:
-            found = size_environments(inputs.graphs.node_counts, train)
-        return found, len(found[train].unique())
-    codes = environment_codes(environments, len(inputs.graphs))
-    known = codes[train].unique()
-    order = torch.cat([known, torch.tensor([code for code in codes.unique().tolist() if code not in known])]).long()
-    places = torch.empty(int(order.max()) + 1, dtype=torch.long)
-    places[order] = torch.arange(len(order))
-    return places[codes], len(known)
+def training_environments(inputs: Inputs, domain: str, train: Tensor, environments: Any) -> tuple[Tensor, int]:
+    """Environment of each row, those of the training rows numbered from 0, and how many of these there are."""
+    named = None if environments is None else environment_codes(environments, len(inputs.graphs))
+    return assign_environments(domain, inputs.columns, train, named)

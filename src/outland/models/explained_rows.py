@@ -13,8 +13,8 @@ from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
 from outland.models.table_predictions import predict_molecules, predict_rows
 from outland.tables.duplicates import are_training_rows
-from outland.tables.labels import number
-from outland.tables.reading import Row, columns, need, need_smiles, read_rows
+from outland.tables.labels import parse_number
+from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class ExplainedRow:
     """
 
     row: int
-    cells: Row
+    cells: Cells
     smiles: str
-    prediction: Row
+    prediction: Cells
     node_weights: tuple[float, ...] = ()
     edge_weights: tuple[float, ...] = ()
     edges: tuple[tuple[int, int], ...] = ()
@@ -52,9 +52,9 @@ def explain_table(
     """The first `most` rows of a table of molecules."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
-    need_smiles(path, smiles)
-    need(path, [target] if target else [])
-    target = target or next((name for name in model.targets if name in columns(path)), None)
+    require_smiles_column(path, smiles)
+    require_columns(path, [target] if target else [])
+    target = target or next((name for name in model.targets if name in column_names(path)), None)
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
     for chunk in read_molecules(
@@ -127,7 +127,7 @@ def label_text(model: TrainedModel, graphs: PackedGraphs, index: int) -> str:
 
 def _truth(text: str, model: TrainedModel) -> str:
     """A label as the model names it; empty where it is none of its classes."""
-    value = number(text)
+    value = parse_number(text)
     if not model.classes:
         return "" if value is None else f"{value:g}"
     names = {str(name).lower(): str(name) for name in model.classes}

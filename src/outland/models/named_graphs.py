@@ -9,8 +9,8 @@ from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema
 from outland.models.model import TrainedModel
 from outland.spec import load_splits
-from outland.tables.labels import Labels, number
-from outland.tables.reading import decimal_comma
+from outland.tables.labels import LabelReader, parse_number
+from outland.tables.reading import has_decimal_comma
 from outland.tables.smiles_table import read_with_labels
 
 
@@ -57,6 +57,7 @@ def load_labelled_table(
     names = tuple(str(name).lower() for name in model.classes)
     if model.task.kind == "binary" and names == ("0", "1"):
         names = ()  # read as numbers
-    numeric = all(number(name) is not None for name in names)
-    labels = Labels(tuple(columns), replace(model.task, mean=(), std=()), names, numeric, decimal_comma(path))
+    numeric = all(parse_number(name) is not None for name in names)
+    task = replace(model.task, mean=(), std=())
+    labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path))
     return read_with_labels(TableSettings(str(path), smiles=smiles, target=tuple(columns)), labels)

@@ -23,7 +23,7 @@ from outland.graphs import PackedGraphs
 from outland.models.model import TrainedModel
 from outland.storage.files import aside, sweep, writable_folder
 from outland.tables.duplicates import are_training_rows
-from outland.tables.reading import Row, columns, need_smiles, read_rows
+from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
 _SAMPLE = 500  # new molecules that a shift is measured on
 
@@ -82,7 +82,7 @@ def predict_table(
     report = TableReport(out)
     rows, again = tee(read_rows(path))
     texts = (row.get(smiles, "") for row in rows)
-    with written_csv(out, [*columns(path), *new_columns(model)]) as writer:
+    with written_csv(out, [*column_names(path), *new_columns(model)]) as writer:
         for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Predicting {path.name}", workers=workers):
             report.sample.add(chunk.molecules)
             writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
@@ -120,9 +120,9 @@ def check_out(out: Path, force: bool, source: Path | None = None) -> None:
 def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
-    need_smiles(path, smiles)
+    require_smiles_column(path, smiles)
     check_out(out, force, path)
-    taken = set(columns(path)) & set(new_columns(model))
+    taken = set(column_names(path)) & set(new_columns(model))
     if taken:
         raise OutlandError(f"{path} has a column '{min(taken)}' already: take it away, or predict the original table")
 
@@ -153,8 +153,8 @@ def written_csv(out: Path, names: list[str]) -> Iterator["csv.DictWriter[str]"]:
 
 
 def _predicted_rows(
-    model: TrainedModel, chunk: Chunk, rows: Iterator[Row], report: TableReport, smiles: str
-) -> Iterator[Row]:
+    model: TrainedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str
+) -> Iterator[Cells]:
     """The rows of a chunk with the model's predictions."""
     failures = dict(chunk.failures)
     predicted = iter(predict_molecules(model, chunk.molecules))
@@ -175,7 +175,7 @@ def _predicted_rows(
         yield {**row, **prediction}
 
 
-def count_prediction(model: TrainedModel, prediction: Row, report: TableReport) -> None:
+def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport) -> None:
     """Add a predicted row to the counts of a report."""
     report.flags[prediction.get("outland_flag", "")] += 1
     for target, suffix in zip(model.targets, _suffixes(model), strict=True):
@@ -187,15 +187,15 @@ def _first_row(chunk: Chunk) -> int:
     return min([*chunk.indices[:1], *(index for index, _ in chunk.failures[:1])])
 
 
-def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Row]:
+def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Cells]:
     """The columns that the model adds for each molecule."""
     return predict_rows(model, pack_molecules(molecules, torch.zeros(len(molecules), 1))) if molecules else []
 
 
-def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Row]:
+def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Cells]:
     """The columns that the model adds for each graph."""
     predictions = model.predict(graphs)
-    rows: list[Row] = [{} for _ in range(len(graphs))]
+    rows: list[Cells] = [{} for _ in range(len(graphs))]
     for number, suffix in enumerate(_suffixes(model)):
         if not model.classes:
             values = model.numbers(predictions).reshape(len(graphs), -1)[:, number]

@@ -15,7 +15,7 @@ from outland.estimators.seen import seen_words
 from outland.report.explain_words import flat_parts, numbers, shading, usual_error
 from outland.report.html import rendered
 from outland.report.molecule_svg import draw_molecule, draw_piece
-from outland.tables.labels import number
+from outland.tables.labels import parse_number
 
 _FACTS = 4  # other cells shown beside a molecule
 
@@ -80,20 +80,20 @@ def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[s
 def _facts(row: Explained) -> list[tuple[str, str]]:
     """The first other cells of a row that say something: names, then numbers."""
     found = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
-    found.sort(key=lambda one: number(one[1]) is not None)
+    found.sort(key=lambda one: parse_number(one[1]) is not None)
     return [(name, shortened(cell)) for name, cell in found[:_FACTS]]
 
 
 def shortened(cell: str) -> str:
     """A cell as people read it: a number with a long tail is rounded, a long text is cut."""
-    if "." in cell and len(cell) > 8 and number(cell) is not None:
+    if "." in cell and len(cell) > 8 and parse_number(cell) is not None:
         return rounded(cell, 6)
     return cell if len(cell) <= 80 else cell[:77] + "…"
 
 
 def rounded(text: str, digits: int) -> str:
     """A number with so many digits that count, and never fewer than stand before its point."""
-    value = float(number(text) or 0.0)
+    value = float(parse_number(text) or 0.0)
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
-from outland.tables.reading import need, read_rows
+from outland.tables.reading import read_rows, require_columns
 
 _MAP_SIZE = 3000  # molecules a table
 
@@ -56,7 +56,7 @@ def _read(path: Path, smiles: str) -> tuple[Counter[str], npt.NDArray[np.float64
     """Scaffolds with their counts, and the fingerprints of at most 3,000 evenly spaced molecules `[n, 2048]`."""
     from rdkit import DataStructs
 
-    need(path, [smiles])
+    require_columns(path, [smiles])
     scaffolds: Counter[str] = Counter()
     fingerprints: list[bytes] = []
     rows = (row[smiles] for row in read_rows(path))

@@ -1,6 +1,6 @@
 """Two sets of graphs made comparable: one set with sides, classes and a schema, or a sentence that says why not."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Schema, Splits, Task
 from outland.shift.weighted import WeightedGraphs, without_extras
-from outland.tables.data_list import checked_graphs, describe_features, describe_labels
+from outland.tables.data_list import infer_features, infer_task, validate_data_list
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -89,7 +89,7 @@ def _weighted(graphs: Any, name: str) -> WeightedGraphs:
     if isinstance(graphs, PackedGraphs):
         return WeightedGraphs(graphs)
     try:
-        copies = checked_graphs(graphs, with_environment=False)
+        copies = validate_data_list(graphs, with_environment=False)
         if not copies:
             raise OutlandError("it has no graphs")
         if all(graph.y is None for graph in copies):
@@ -126,13 +126,11 @@ def _check_features(first: PackedGraphs, second: PackedGraphs) -> None:
 
 def _describe(union: PackedGraphs, schema: Schema | None) -> tuple[PackedGraphs, Schema]:
     """The graphs with features as models read them, checked, and their schema with the side as the label."""
-    node, x = describe_features(union.x, "node")
-    edge, edge_attr = (None, None) if union.edge_attr is None else describe_features(union.edge_attr, "edge")
+    node, edge, union = infer_features(union)
     if schema is not None and schema.node.width == node.width:
         # An embedded or perturbed feature is real, whatever it was before.
         node = schema.node if (schema.node.vocabulary is None) == (node.vocabulary is None) else node
         edge = schema.edge if edge is not None and schema.edge is not None else edge
-    union = replace(union, x=x, edge_attr=edge_attr)
     pair_schema = Schema(node, Task("multiclass", 2, "accuracy"), edge)
     index = torch.arange(len(union))
     Splits(union, dict.fromkeys(("train", "val", "test"), index), pair_schema).check()
@@ -152,7 +150,7 @@ def _task(labels: list[Tensor], schema: Schema | None, use: bool) -> tuple[Task 
     first, second = labels
     if first.is_floating_point() != second.is_floating_point() or first.shape[1:] != second.shape[1:]:
         return None, ["the labels of the two sets are of different kinds: they are not used"]
-    return describe_labels(torch.cat(labels).cpu(), None)[0], []
+    return infer_task(torch.cat(labels).cpu())[0], []
 
 
 def _classes(labels: list[Tensor], task: Task) -> Tensor:

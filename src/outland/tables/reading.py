@@ -10,17 +10,16 @@ from typing import IO, Any, cast
 
 from outland.errors import OutlandError, unknown
 
-Row = dict[str, str]
-_LONGEST_CELL = 10_000_000
+Cells = dict[str, str]  # the texts of a row, by column
+_MAX_CELL = 10_000_000  # characters
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """The table's rows as text, in order; blank lines are skipped, missing cells are empty."""
-    csv.field_size_limit(_LONGEST_CELL)
-    kind = _kind(path)
-    if kind in (".parquet", ".pq"):
-        yield from _parquet(path)
+def read_rows(path: Path) -> Iterator[Cells]:
+    """Yield the table's rows in order; blank lines are skipped, missing cells are empty."""
+    csv.field_size_limit(_MAX_CELL)
+    if _is_parquet(path):
+        yield from _read_parquet(path)
         return
     try:
         with _open(path) as stream:
@@ -33,14 +32,14 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise OutlandError(f"{path} cannot be read: {problem}") from None
 
 
-def columns(path: Path) -> list[str]:
-    """The names of the table's columns."""
+def column_names(path: Path) -> list[str]:
+    """The names of the table's columns; refuse a file that is no table."""
     if not path.exists():
         raise OutlandError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise OutlandError(f"{path} is empty")
     try:
-        if _kind(path) in (".parquet", ".pq"):
+        if _is_parquet(path):
             return list(_pyarrow().ParquetFile(path).schema_arrow.names)
         with _open(path) as stream:
             names = csv.DictReader(stream, delimiter=_delimiter(stream)).fieldnames
@@ -58,39 +57,39 @@ def columns(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def decimal_comma(path: Path) -> bool:
+def has_decimal_comma(path: Path) -> bool:
     """Whether a comma inside a cell can only be a decimal one: the cells are separated by something else."""
-    if _kind(path) in (".parquet", ".pq"):
+    if _is_parquet(path):
         return False
     with _open(path) as stream:
         return _delimiter(stream) != ","
 
 
-def need(path: Path, names: list[str]) -> None:
-    """Refuse a table that lacks one of these columns, listing those it has."""
-    have = columns(path)
+def require_columns(path: Path, names: list[str]) -> None:
+    """Refuse a table that lacks one of these columns, or has no rows."""
+    present = column_names(path)
     for name in names:
-        if name not in have:
-            raise unknown(f"column of {path.name}", name, have)
+        if name not in present:
+            raise unknown(f"column of {path.name}", name, present)
     if next(read_rows(path), None) is None:
         raise OutlandError(f"{path} has a header and no rows")
 
 
-def need_smiles(path: Path, name: str) -> None:
+def require_smiles_column(path: Path, name: str) -> None:
     """Refuse a table without the column of SMILES, saying how to name another."""
-    have = columns(path)
-    if name not in have:
-        raise OutlandError(f"{unknown(f'column of {path.name}', name, have)}; name its SMILES with --smiles COLUMN")
-    need(path, [name])
+    present = column_names(path)
+    if name not in present:
+        raise OutlandError(f"{unknown(f'column of {path.name}', name, present)}; name its SMILES with --smiles COLUMN")
+    require_columns(path, [name])
 
 
-def _kind(path: Path) -> str:
+def _is_parquet(path: Path) -> bool:
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix not in _SUFFIXES:
         raise OutlandError(
             f"{path} is not a table outland can read: its name must end in {', '.join(_SUFFIXES)} or .gz"
         )
-    return suffix
+    return suffix in (".parquet", ".pq")
 
 
 def _open(path: Path) -> IO[str]:
@@ -100,14 +99,14 @@ def _open(path: Path) -> IO[str]:
 
 
 def _delimiter(stream: IO[str]) -> str:
-    """What separates the cells: the commonest of comma, semicolon and tab in the first line, or what Excel's says.
+    """The separator of cells: what Excel's line `sep=` says, else the commonest of `,`, `;` and tab in the header.
 
     The stream is left at the header.
     """
     start = stream.readline()
-    said = re.fullmatch(r"sep=(.)\s*", start)
-    if said:
-        return said.group(1)
+    excel = re.fullmatch(r"sep=(.)\s*", start)
+    if excel:
+        return excel.group(1)
     stream.seek(0)
     return max(",;\t", key=start.count)
 
@@ -120,7 +119,7 @@ def _pyarrow() -> Any:
     return pyarrow.parquet
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _read_parquet(path: Path) -> Iterator[Cells]:
     try:
         for batch in _pyarrow().ParquetFile(path).iter_batches(4096):
             for row in batch.to_pylist():

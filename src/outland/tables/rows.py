@@ -1,4 +1,4 @@
-"""The rows of a user's table that can be used, and why the others cannot."""
+"""The usable rows of a user's table as packed graphs; the others go to quarantine."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,146 +14,149 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.shards import Shards
 from outland.tables.duplicates import text_hash
-from outland.tables.labels import Labels, number
-from outland.tables.reading import Row
+from outland.tables.labels import LabelReader, parse_number
+from outland.tables.quarantine import QuarantinedRow
+from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
-Refusal = tuple[int, str, str, str]  # row, column, value, reason
+Values = dict[str, float]  # of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time
 
 
-class UsableRows:
-    """Gathers the rows that can be used, chunk by chunk, and the reasons why others cannot.
+class RowCollector:
+    """Collects a table's rows chunk by chunk: the usable ones as graphs, the others in quarantine.
 
     Args:
         settings: the table's columns.
-        labels: how to read its targets.
+        labels: reads its targets.
+
+    Attributes:
+        quarantine: the rows that cannot be used.
     """
 
-    def __init__(self, settings: TableSettings, labels: Labels) -> None:
+    def __init__(self, settings: TableSettings, labels: LabelReader) -> None:
         self.settings, self.labels = settings, labels
-        self.sets = Shards()
-        self.words: dict[str, dict[str, int]] = {name: {} for name in ("environment", "split", "scaffold")}
-        self.dated: bool | None = None  # whether times are dates; the first row decides
-        self.fingerprints: list[bytes] = []
-        self.refused: list[Refusal] = []
-        self.seen: dict[bytes, tuple[int, str]] = {}  # molecules by a short hash: number, and the label first seen
-        self.contradicted: set[bytes] = set()
-        self.used = self.fragments = 0
+        self.quarantine: list[QuarantinedRow] = []
+        self._shards = Shards()
+        self._codes: dict[str, dict[str, int]] = {name: {} for name in ("environment", "split", "scaffold")}
+        self._has_dates: bool | None = None  # whether times are dates; the first row decides
+        self._fingerprints: list[bytes] = []
+        self._molecules: dict[bytes, tuple[int, str]] = {}  # code and first label, by hash of the canonical SMILES
+        self._contradictions: set[bytes] = set()
+        self._used = self._fragments = 0
 
-    def take(self, chunk: Chunk, rows: Iterator[Row]) -> None:
-        """Match a chunk of molecules with the rows they came from; rows count from 1."""
+    def add(self, chunk: Chunk, rows: Iterator[Cells]) -> None:
+        """Take the molecules of a chunk with as many of `rows`, from which they were read."""
         failures = dict(chunk.failures)
-        positions = {place: position for position, place in enumerate(chunk.indices)}
-        kept: list[tuple[int, list[float], dict[str, float]]] = []
-        for place in sorted([*failures, *positions]):
+        positions = {index: position for position, index in enumerate(chunk.indices)}
+        usable: list[tuple[int, list[float], Values]] = []
+        for index in sorted([*failures, *positions]):
             cells = next(rows)
-            if place in failures:
-                self._refuse(place + 1, self.settings.smiles, cells.get(self.settings.smiles, ""), failures[place])
+            if index in failures:
+                smiles = self.settings.smiles
+                self._refuse(index + 1, smiles, cells.get(smiles, ""), failures[index])
                 continue
-            facts = self._read(place + 1, cells)
-            if facts is not None:
-                kept.append((positions[place], *facts))
-        if kept:
-            self._keep(chunk, kept)
+            labels_and_values = self._read(index + 1, cells)
+            if labels_and_values is not None:
+                usable.append((positions[index], *labels_and_values))
+        if usable:
+            self._pack(chunk, usable)
 
-    def _keep(self, chunk: Chunk, kept: list[tuple[int, list[float], dict[str, float]]]) -> None:
-        """Pack the usable molecules of a chunk at once: packed, they take a tenth of the room."""
-        for position, y, facts in kept:
-            facts["scaffold"] = _code(self.words["scaffold"], chunk.scaffolds[position])
-            facts["molecule"] = self._count(chunk.canonical[position], y)
+    def _pack(self, chunk: Chunk, usable: list[tuple[int, list[float], Values]]) -> None:
+        """Pack the usable molecules of a chunk at once: packed, they take a tenth of the memory."""
+        for position, labels, values in usable:
+            values["scaffold"] = _code(self._codes["scaffold"], chunk.scaffolds[position])
+            values["molecule"] = self._count(chunk.canonical[position], labels)
             if chunk.fingerprints:
-                self.fingerprints.append(chunk.fingerprints[position])
-        labels = torch.tensor([row[1] for row in kept])
+                self._fingerprints.append(chunk.fingerprints[position])
+        y = torch.tensor([labels for _, labels, _ in usable])
         if self.labels.task.kind == "multiclass":
-            labels = labels.squeeze(1).long()
-        columns = {name: [row[2][name] for row in kept] for name in kept[0][2]}
-        whole = {
-            name: torch.tensor(values, dtype=torch.double if name == "time" else torch.long)
-            for name, values in columns.items()
+            y = y.squeeze(1).long()
+        columns = {
+            name: torch.tensor(
+                [values[name] for _, _, values in usable], dtype=torch.double if name == "time" else torch.long
+            )
+            for name in usable[0][2]
         }
-        environment = whole.pop("environment", None)
-        molecules = [chunk.molecules[row[0]] for row in kept]
-        self.sets.add(pack_molecules(molecules, labels, extra=whole, environment=environment))
-        self.used += len(kept)
+        environment = columns.pop("environment", None)
+        molecules = [chunk.molecules[position] for position, _, _ in usable]
+        self._shards.add(pack_molecules(molecules, y, extra=columns, environment=environment))
+        self._used += len(usable)
 
-    def _count(self, canonical: str, y: list[float]) -> int:
-        """Put a molecule down and return its number, which rows of the same molecule share."""
-        key, label = blake2b(canonical.encode(), digest_size=10).digest(), str(y)
-        place, first = self.seen.setdefault(key, (len(self.seen), label))
-        if first != label:
-            self.contradicted.add(key)
-        self.fragments += "." in canonical
-        return place
+    def _count(self, canonical: str, labels: list[float]) -> int:
+        """The molecule's code, which rows of the same molecule share; count duplicates and contradictions."""
+        key, text = blake2b(canonical.encode(), digest_size=10).digest(), str(labels)
+        code, first = self._molecules.setdefault(key, (len(self._molecules), text))
+        if first != text:
+            self._contradictions.add(key)
+        self._fragments += "." in canonical
+        return code
 
     def _refuse(self, row: int, column: str, value: str, reason: str) -> None:
-        shown = value.encode("utf-8", "backslashreplace").decode()
-        self.refused.append((row, column, shown if len(shown) <= 80 else shown[:77] + "...", reason))
+        self.quarantine.append(QuarantinedRow.make(row, column, value, reason))
 
-    def _read(self, row: int, cells: Row) -> tuple[list[float], dict[str, float]] | None:
-        """Labels and other facts of a row; None, with the reason put down, where they cannot be used."""
+    def _read(self, row: int, cells: Cells) -> tuple[list[float], Values] | None:
+        """Labels and other values of a row; None for a row that goes to quarantine."""
         settings = self.settings
         for name in (*settings.targets, settings.environment, settings.split, settings.time):
             if name and has_invalid_utf8(cells.get(name, "")):
                 self._refuse(row, name, cells[name], "bytes that are not UTF-8")
                 return None
-        y, problem = self.labels.read(cells)
+        labels, problem = self.labels.read(cells)
         if problem is not None:
             self._refuse(row, *problem)
             return None
-        facts: dict[str, float] = {"row": row, "hash": text_hash(cells.get(settings.smiles, ""))}
+        values: Values = {"row": row, "hash": text_hash(cells.get(settings.smiles, ""))}
         for name in ("environment", "split"):
             column = getattr(settings, name)
             if column and not cells.get(column, "").strip():
                 self._refuse(row, column, "", f"no {name}")
                 return None
             if column:
-                facts[name] = _code(self.words[name], cells[column].strip())
+                values[name] = _code(self._codes[name], cells[column].strip())
         if settings.time:
-            moment = self._moment(cells.get(settings.time, ""))
-            if moment is None:
-                law = "not a date, as others are" if self.dated else "neither number nor date, as others are"
-                self._refuse(row, settings.time, cells.get(settings.time, ""), law)
+            time = self._read_time(cells.get(settings.time, ""))
+            if time is None:
+                reason = "not a date, as others are" if self._has_dates else "neither number nor date, as others are"
+                self._refuse(row, settings.time, cells.get(settings.time, ""), reason)
                 return None
-            facts["time"] = moment
-        return y, facts
+            values["time"] = time
+        return labels, values
 
-    def _moment(self, text: str) -> float | None:
-        """A number, or a date written year first, as a number that grows with time; one or the other in a column."""
-        value = number(text)
+    def _read_time(self, text: str) -> float | None:
+        """A number, or the timestamp of a date written year first; a column holds one or the other."""
+        value = parse_number(text)
         if value is not None:
-            self.dated = bool(self.dated)
-            return None if self.dated else value
+            self._has_dates = bool(self._has_dates)
+            return None if self._has_dates else value
         try:
-            moment = datetime.fromisoformat(text.strip()).timestamp()
+            timestamp = datetime.fromisoformat(text.strip()).timestamp()
         except ValueError:
             return None
-        self.dated = True if self.dated is None else self.dated
-        return moment if self.dated else None
+        self._has_dates = True if self._has_dates is None else self._has_dates
+        return timestamp if self._has_dates else None
 
     def graphs(self) -> PackedGraphs:
-        """The usable rows as graphs."""
-        if not self.sets:
-            row, column, value, reason = self.refused[0]
-            first = f"row {row}, column '{column}': {reason} ({value!r})"
-            raise OutlandError(f"no row of {self.settings.file} can be used; the first: {first}")
-        graphs = self.sets.joined()
-        if not self.fingerprints:
+        """The usable rows as graphs; their other values are in `extra`."""
+        if not self._shards:
+            raise OutlandError(f"no row of {self.settings.file} can be used; the first: {self.quarantine[0]}")
+        graphs = self._shards.joined()
+        if not self._fingerprints:
             return graphs
-        return replace(graphs, extra={**graphs.extra, "cluster": cluster(self.fingerprints)})
+        return replace(graphs, extra={**graphs.extra, "cluster": cluster(self._fingerprints)})
 
-    def findings(self) -> dict[str, Any]:
-        """What a person should know of the table."""
+    def summary(self) -> dict[str, Any]:
+        """Counts of rows, duplicates and contradictions, and the quarantine, as plain values."""
         return {
-            "rows": self.used + len(self.refused),
-            "used": self.used,
-            "quarantine": [list(refusal) for refusal in sorted(self.refused)],
-            "duplicates": self.used - len(self.seen),
-            "contradictions": len(self.contradicted),
-            "fragments": self.fragments,
-            "split_words": list(self.words["split"]),
+            "rows": self._used + len(self.quarantine),
+            "used": self._used,
+            "quarantine": [list(row) for row in sorted(self.quarantine)],
+            "duplicates": self._used - len(self._molecules),
+            "contradictions": len(self._contradictions),
+            "fragments": self._fragments,
+            "split_words": list(self._codes["split"]),
         }
 
 
-def _code(words: dict[str, int], word: str) -> int:
-    """The number of a word, in order of first appearance."""
-    return words.setdefault(word, len(words))
+def _code(codes: dict[str, int], name: str) -> int:
+    """The code of a name, in order of first appearance."""
+    return codes.setdefault(name, len(codes))

@@ -1,15 +1,16 @@
 """Which table, and what its columns are."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from outland.errors import OutlandError
+from outland.settings import settings
 from outland.storage.files import checksum
 from outland.tables.labels import TaskKind
-from outland.tables.reading import need, need_smiles
+from outland.tables.reading import require_columns, require_smiles_column
 
 
-@dataclass(frozen=True)
+@settings("table")
 class TableSettings:
     """Which table, and what its columns are.
 
@@ -41,13 +42,13 @@ class TableSettings:
         return [self.target] if isinstance(self.target, str) else list(self.target)
 
     def opened(self) -> "TableSettings":
-        """Check the file and its columns, and take its checksum."""
+        """A copy with the file's checksum; refuse a file that is no table or lacks a column."""
         path = Path(self.file)
         if not any(self.targets):
             raise OutlandError("which column holds the labels? Name it with --target")
         if self.smiles in self.targets:
             raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
-        need_smiles(path, self.smiles)
-        named = [*self.targets, self.environment, self.split, self.time]
-        need(path, [name for name in named if name])
+        require_smiles_column(path, self.smiles)
+        optional = [*self.targets, self.environment, self.split, self.time]
+        require_columns(path, [name for name in optional if name])
         return replace(self, sha256=checksum(path))

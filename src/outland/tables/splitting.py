@@ -1,7 +1,6 @@
-"""Ways to cut a set of molecules in train, val and test, and its training part in environments."""
+"""Splits of rows into train, val and test, and of training rows into environments, from one value a row."""
 
-import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -12,80 +11,73 @@ from outland.graphs import PARTS
 Parts = dict[str, Tensor]
 Fractions = tuple[float, float, float]
 FRACTIONS: Fractions = (0.8, 0.1, 0.1)
-ENVIRONMENTS = 10
+MAX_ENVIRONMENTS = 10
+MOLECULE_GROUPS = ("scaffold", "cluster")
 
 
-def by_group(groups: Tensor, fractions: Fractions = FRACTIONS) -> Parts:
-    """Whole groups (scaffolds, clusters) stay together; large ones train, rare ones test: OGB's scaffold rule.
+def split_rows(domain: str, columns: Mapping[str, Tensor], seed: int = 0, fractions: Fractions = FRACTIONS) -> Parts:
+    """Indices of the rows of `train`, `val` and `test` under a shift of `domain`.
 
-    Groups are taken by (size, first row), descending. A group goes to train if it still fits in 80 %, else to val if
-    train and val then fit in 90 %, else to test; or what `fractions` say.
+    Args:
+        domain: `scaffold`, `cluster`, `environment`: large groups train, rare ones test. `size`: large graphs train,
+            the smallest test. `time`: the earliest train, the latest test. `random`: no shift.
+        columns: one value a row: `size`, `time`, or group codes under the domain's name; for `random` the codes
+            `molecule`, whose rows stay together.
+        seed: of the random split.
+        fractions: shares of `train`, `val` and `test`.
+    """
+    match domain:
+        case "size":
+            return split_by_key(columns["size"], fractions, descending=True)
+        case "time":
+            return split_by_key(columns["time"], fractions)
+        case "random":
+            molecules, codes = columns["molecule"].unique(return_inverse=True)
+            order = torch.randperm(len(molecules), generator=torch.Generator().manual_seed(seed))
+            return split_by_key(order[codes], fractions)
+        case _:
+            return split_by_group(columns[domain], fractions)
+
+
+def split_by_group(groups: Tensor, fractions: Fractions = FRACTIONS) -> Parts:
+    """OGB's scaffold split: whole groups, by (size, first row) descending.
+
+    A group goes to train if train then has at most 80 % of the rows, else to val if train and val then have at most
+    90 %, else to test; or what `fractions` say.
     """
     members: dict[int, list[int]] = {}
     for row, group in enumerate(groups.tolist()):
         members.setdefault(group, []).append(row)
-    ordered = sorted(members.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
-    most_train, most_val = fractions[0] * len(groups), (fractions[0] + fractions[1]) * len(groups)
-    train: list[int] = []
-    val: list[int] = []
-    test: list[int] = []
-    for rows in ordered:
-        if len(train) + len(rows) <= most_train:
-            train += rows
-        elif len(train) + len(val) + len(rows) <= most_val:
-            val += rows
+    max_train, max_val = fractions[0] * len(groups), (fractions[0] + fractions[1]) * len(groups)
+    parts: dict[str, list[int]] = {"train": [], "val": [], "test": []}
+    for rows in sorted(members.values(), key=lambda rows: (len(rows), rows[0]), reverse=True):
+        if len(parts["train"]) + len(rows) <= max_train:
+            parts["train"] += rows
+        elif len(parts["train"]) + len(parts["val"]) + len(rows) <= max_val:
+            parts["val"] += rows
         else:
-            test += rows
-    named = (("train", train), ("val", val), ("test", test))
-    return {name: torch.tensor(sorted(rows), dtype=torch.long) for name, rows in named}
+            parts["test"] += rows
+    return {name: torch.tensor(sorted(rows), dtype=torch.long) for name, rows in parts.items()}
 
 
-def in_order(order: Tensor, keys: Tensor | None = None, fractions: Fractions = FRACTIONS) -> Parts:
-    """The first 80 % of an order train, the next tenth validates, the last tests.
-
-    With `keys`, graphs of equal key stay together: a cut moves on to where the key changes.
-    """
+def split_by_key(keys: Tensor, fractions: Fractions = FRACTIONS, descending: bool = False) -> Parts:
+    """Rows in order of their keys; a cut between equal keys moves on to where the key changes."""
+    order = keys.argsort(descending=descending, stable=True)
+    ordered = keys[order].tolist()
     cuts = [int(fractions[0] * len(order)), int((fractions[0] + fractions[1]) * len(order))]
-    if keys is not None:
-        ranked = keys[order].tolist()
-        for place, cut in enumerate(cuts):
-            while 0 < cut < len(ranked) and ranked[cut] == ranked[cut - 1]:
-                cut += 1
-            cuts[place] = cut
-    first, second = cuts
+    for index, cut in enumerate(cuts):
+        while 0 < cut < len(ordered) and ordered[cut] == ordered[cut - 1]:
+            cut += 1
+        cuts[index] = cut
+    return split_at(order, *cuts)
+
+
+def split_at(order: Tensor, first: int, second: int) -> Parts:
+    """The rows of an order before the first cut, between the two, and after the second."""
     return {"train": order[:first], "val": order[first:second], "test": order[second:]}
 
 
-def by_size(sizes: Tensor, fractions: Fractions = FRACTIONS) -> Parts:
-    """Large graphs train, small ones validate, the smallest test."""
-    return in_order(sizes.argsort(descending=True, stable=True), sizes, fractions)
-
-
-def by_time(times: Tensor) -> Parts:
-    """The earliest train, the latest test."""
-    return in_order(times.argsort(stable=True), times)
-
-
-def at_random(groups: Tensor, seed: int, fractions: Fractions = FRACTIONS) -> Parts:
-    """No shift: a seeded draw, in which rows of one group (one molecule) stay together."""
-    names, place = groups.unique(return_inverse=True)
-    key = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed))[place]
-    return in_order(key.argsort(stable=True), key, fractions)
-
-
-def smallest_halved(sizes: Tensor, seed: int) -> Parts:
-    """AIA's size split of Molbbbp: the smallest fifth is shuffled and halved in val and test, the rest trains.
-
-    So val and test follow one law, and which is which depends on the seed.
-    """
-    tenth = int(0.1 * len(sizes))
-    order = sizes.argsort(stable=True).tolist()
-    small, large = order[: 2 * tenth], order[2 * tenth :]
-    random.Random(seed).shuffle(small)
-    return {"train": torch.tensor(large), "val": torch.tensor(small[:tenth]), "test": torch.tensor(small[tenth:])}
-
-
-_WORDS = {
+_PART_NAMES = {
     "train": "train",
     "training": "train",
     "val": "val",
@@ -99,41 +91,68 @@ _WORDS = {
 }
 
 
-def by_words(words: Sequence[str], column: str) -> Parts:
-    """As the user's own column says."""
-    unknown = sorted({word for word in words if word.strip().lower() not in _WORDS})
+def split_by_name(names: Sequence[str], column: str) -> Parts:
+    """The parts as the user's own column names them."""
+    unknown = sorted({name for name in names if name.strip().lower() not in _PART_NAMES})
     if unknown:
         raise OutlandError(
-            f"the column '{column}' says {', '.join(repr(word) for word in unknown[:5])}; "
-            f"a split is one of {', '.join(dict.fromkeys(_WORDS))}"
+            f"the column '{column}' says {', '.join(repr(name) for name in unknown[:5])}; "
+            f"a split is one of {', '.join(_PART_NAMES)}"
         )
-    names = [_WORDS[word.strip().lower()] for word in words]
+    parts = [_PART_NAMES[name.strip().lower()] for name in names]
     return {
-        part: torch.tensor([row for row, name in enumerate(names) if name == part], dtype=torch.long)
+        part: torch.tensor([row for row, name in enumerate(parts) if name == part], dtype=torch.long)
         for part in PARTS
-        if part in names
+        if part in parts
     }
 
 
-def grouped_environments(groups: Tensor, train: Tensor) -> Tensor:
-    """Up to ten environments of about equal size, each of whole groups, for every row; 0 outside the training part.
+def assign_environments(
+    domain: str, columns: Mapping[str, Tensor], train: Tensor, named: Tensor | None = None
+) -> tuple[Tensor, int]:
+    """Environment of each row `[G]`, those of the training rows numbered from 0, and how many of these there are.
 
-    Groups follow one another by size, then first appearance, so large scaffolds and rare ones part company.
+    Args:
+        domain, columns: as of `split_rows`.
+        train: the training rows.
+        named: codes of environments that the user named `[G]`; without them training rows are divided by scaffold or
+            cluster under those domains, else by size.
     """
+    if named is not None:
+        environment = training_first(named, train)
+    elif domain in MOLECULE_GROUPS:
+        environment = _group_environments(columns[domain], train)
+    else:
+        environment = _size_environments(columns["size"], train)
+    return environment, len(environment[train].unique())
+
+
+def training_first(codes: Tensor, train: Tensor) -> Tensor:
+    """The same codes renumbered from 0: those of training rows in order, then the others in order."""
+    known, every = codes[train].unique(), codes.unique()
+    order = torch.cat([known, every[~torch.isin(every, known)]])
+    number = torch.empty(int(order.max()) + 1, dtype=torch.long)
+    number[order] = torch.arange(len(order))
+    return number[codes]
+
+
+def _group_environments(groups: Tensor, train: Tensor) -> Tensor:
+    """Up to ten environments of about equal size, each of whole groups by size; 0 outside the training rows."""
     names, counts = groups[train].unique(return_counts=True)
     order = counts.argsort(descending=True, stable=True)
     before = counts[order].cumsum(0) - counts[order]
     bins = torch.empty_like(names)
-    bins[order] = (before * ENVIRONMENTS // max(1, len(train))).clamp(max=ENVIRONMENTS - 1)
-    environment = torch.zeros(len(groups), dtype=torch.long)
-    environment[train] = bins[torch.searchsorted(names, groups[train])].unique(return_inverse=True)[1]
-    return environment
+    bins[order] = (before * MAX_ENVIRONMENTS // max(1, len(train))).clamp(max=MAX_ENVIRONMENTS - 1)
+    return _scattered(bins[torch.searchsorted(names, groups[train])], train, len(groups))
 
 
-def size_environments(sizes: Tensor, train: Tensor) -> Tensor:
-    """Ten environments by size, equal sizes together, for every row; 0 outside the training part."""
-    ranked = sizes[train].sort().values
-    rank = torch.searchsorted(ranked, sizes[train])
-    environment = torch.zeros(len(sizes), dtype=torch.long)
-    environment[train] = (rank * ENVIRONMENTS // max(1, len(train))).unique(return_inverse=True)[1]
+def _size_environments(sizes: Tensor, train: Tensor) -> Tensor:
+    """Up to ten environments by size, equal sizes together; 0 outside the training rows."""
+    rank = torch.searchsorted(sizes[train].sort().values, sizes[train])
+    return _scattered(rank * MAX_ENVIRONMENTS // max(1, len(train)), train, len(sizes))
+
+
+def _scattered(bins: Tensor, train: Tensor, rows: int) -> Tensor:
+    environment = torch.zeros(rows, dtype=torch.long)
+    environment[train] = bins.unique(return_inverse=True)[1]
     return environment
