@@ -7,8 +7,8 @@ from statistics import fmean, pstdev
 import typer
 
 from outland.datasets import DataFolder
-from outland.training import RunSpec, run_fleet
 from outland.models.messages import format_score
+from outland.training import RunSpec, run_fleet
 from outland.training.callbacks import FleetProgress
 from outland.training.trackers import tracked
 

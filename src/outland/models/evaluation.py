@@ -111,7 +111,7 @@ def check_calibration(
 
 def _groups(graphs: PackedGraphs) -> Array:
     """A number for the scaffold of each graph; a number of its own for a graph that has none."""
-    singles = -1.0 - np.arange(len(graphs))
+    singles: Array = -1.0 - np.arange(len(graphs), dtype=np.float64)
     if "scaffold" not in graphs.extra:
         return singles
     groups: Array = np.where(_are_ringless(graphs), singles, graphs.extra["scaffold"].numpy()).astype(np.float64)

@@ -19,7 +19,9 @@ from outland.tables.quarantine import QuarantinedRow
 from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
-Values = dict[str, float]  # of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time
+Values = dict[
+    str, float
+]  # of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time
 
 
 class RowCollector:

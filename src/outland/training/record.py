@@ -15,7 +15,12 @@ from outland.settings import is_valid
 from outland.storage.files import read_json, write_text
 
 FORMAT = 2
-Number = int | float | None
+_Numbers = dict[str, int | float | None]
+_NESTED = {
+    "curves": list[dict[str, int | _Numbers | dict[str, _Numbers]]],
+    "selection": dict[str, _Numbers],
+    "timing": dict[str, float | str | list[float]],
+}
 
 
 class RunRecord(BaseModel):
@@ -41,17 +46,20 @@ class RunRecord(BaseModel):
     spec: dict[str, Any]
     metric: str
     data: dict[str, Any]
-    curves: list[dict[str, int | dict[str, Number] | dict[str, dict[str, Number]]]]
-    selection: dict[str, dict[str, Number]]
+    curves: list[dict[str, Any]]
+    selection: dict[str, dict[str, Any]]
     selected: str
-    masks: dict[str, dict[str, Number]]
+    masks: dict[str, dict[str, float]]
     parameters: dict[str, int]
     platform: dict[str, str]
-    timing: dict[str, float | str | list[float]]
+    timing: dict[str, Any]
     format: int = FORMAT
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        for name, kind in _NESTED.items():
+            if not is_valid(getattr(self, name), kind):
+                raise ValueError(f"{name} is not of the right kind")
         if self.selected not in self.selection or "total" not in self.parameters or "seconds" not in self.timing:
             raise ValueError("the selected rule, the parameters or the seconds are missing")
         counts = self.data.get("class_counts", {})
