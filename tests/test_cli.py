@@ -262,7 +262,7 @@ def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_
         ("none.py:Yours", "there is no file none.py"),
         ("yours.py", "--method yours.py:CLASS"),
         ("nameless.py:Yours", "must have a name"),
-        ("silent.py:Yours", "must have a forward(batch)"),
+        ("silent.py:Yours", "must have a `classifier`, or a forward(batch)"),
         ("aimless.py:Yours", "must have a loss(batch, progress), or phases()"),
         ("plain.py:Yours", "a loss must give its terms by name"),
         ("yours.py:Your", "Did you mean"),
@@ -273,7 +273,7 @@ def test_mistakes_with_a_file(outland, tmp_path, name, sentence):
     (tmp_path / "yours.py").write_text(guide_example())
     (tmp_path / "broken.py").write_text("x = y")
     (tmp_path / "nameless.py").write_text(guide_example().replace("    name: Cl", "    label: Cl"))
-    (tmp_path / "silent.py").write_text(guide_example().replace("def forward", "def backward"))
+    (tmp_path / "silent.py").write_text(guide_example().replace("self.classifier", "self.network"))
     (tmp_path / "aimless.py").write_text(guide_example().replace("def loss", "def price"))
     (tmp_path / "plain.py").write_text(
         guide_example().replace("return {", "return sum({").replace("        }", "        }.values())")

@@ -78,7 +78,7 @@ def workplace(outland, tmp_path, model, request):  # noqa: F811
         shutil.copytree(model, tmp_path / "bbbp-p_np-model")
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
     (tmp_path / "mine.toml").write_text(recipe.group(1))
-    example = re.search(r"```python\n(.*?class Yours\(Method\).*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    example = re.search(r"```python\n(.*?class Yours\(Method\[.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     (tmp_path / "yours.py").write_text(example.group(1))
     return outland
 

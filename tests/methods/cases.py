@@ -81,14 +81,14 @@ def gradients(value, module):
     return [torch.zeros(()) if gradient is None else gradient for gradient in found]
 
 
-def assert_same_slopes(found, expected, method, atol=1e-9):
+def assert_same_grads(found, expected, method, atol=1e-9):
     """Two values move the classifier in the same direction, by the same amount."""
     parameters = list(method.classifier.parameters())
-    slopes = [
+    grads = [
         torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True) for value in (found, expected)
     ]
     moved = 0
-    for one, other in zip(*slopes, strict=True):
+    for one, other in zip(*grads, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert torch.allclose(one, other, atol=atol)

@@ -159,8 +159,8 @@ class SubgraphCase(MethodCase):
             moved = torch.where((parts.rationale.node == 0)[:, None], batch.x + 1, batch.x)
             _, features = method.scorer(batch.replace(x=moved))
             other = type(parts)(parts.rationale, parts.complement, features)
-            one = method.embed(batch, parts.rationale, parts)
-            two = method.embed(batch.replace(x=moved), parts.rationale, other)
+            one = method.embed_part(batch, parts.rationale, parts)
+            two = method.embed_part(batch.replace(x=moved), parts.rationale, other)
             assert torch.allclose(one, two, atol=1e-12) != leaks
 
     def test_inference_needs_no_environment_head(self, any_set):
@@ -205,7 +205,7 @@ class WeightedCase(MethodCase):
                 method.eval()
                 terms = method.loss(batch, Progress(epoch=2))
                 assert torch.equal(terms["weighted_risk"], method.risk(method(batch), batch))
-                assert method.watch()["effective_sample_size"] == 1
+                assert method.diagnostics()["effective_sample_size"] == 1
                 assert (method.weighter.seen == 0).all()
         method.loss(batch, Progress(epoch=3))
         assert method.weighter.seen.sum() == min(len(graphs), method.settings.memory)
@@ -241,8 +241,8 @@ class WeightedCase(MethodCase):
         method, _ = self.ready(motif.schema, graphs)
         terms = method.loss(doubled(whole(graphs)), Progress())
         assert list(terms) == ["weighted_risk"]
-        assert 1 / 32 <= method.watch()["effective_sample_size"] < 1
-        assert not method.watch()["effective_sample_size"].requires_grad
+        assert 1 / 32 <= method.diagnostics()["effective_sample_size"] < 1
+        assert not method.diagnostics()["effective_sample_size"].requires_grad
 
     @pytest.mark.parametrize("features", ["standardised", "raw", "normalised"])
     @pytest.mark.parametrize("pairs", ["same", "all"])

@@ -141,14 +141,14 @@ def test_inference_and_masks(any_set, settings):
         assert ((mask.node >= 0) & (mask.node <= 1)).all()
     if settings.stable:
         assert (masks["merged"].edge >= masks["stable"].edge - 1e-6).all()
-        whole_graph = method.classifier(batch, Mask.full(batch), method._states(batch))
+        whole_graph = method.classifier(batch, Mask.full(batch), method.hidden_states(batch)[0])
         assert not torch.allclose(method(batch), whole_graph)
 
 
 def test_without_stable_features_inference_uses_the_whole_graph(any_set):
     schema, graphs = any_set
     method, batch = AIA(schema, SMALL, AIA.released(stable=False)).eval(), whole(graphs)
-    assert torch.allclose(method(batch), method.classifier(batch, None, method._states(batch)))
+    assert torch.allclose(method(batch), method.classifier(batch, None, method.hidden_states(batch)[0]))
     assert method.parameter_counts().get("generator") is None
 
 
@@ -157,7 +157,7 @@ def test_without_adversary_the_augmented_graph_is_the_graph(any_set):
     torch.manual_seed(0)
     method, batch = AIA(schema, SMALL, AIA.released(adversary="none")).eval(), whole(graphs)
     terms = method.stable_loss(batch, Progress())
-    plain = method.risk(method.classifier(batch, None, method._states(batch)), batch)
+    plain = method.risk(method.classifier(batch, None, method.hidden_states(batch)[0]), batch)
     assert terms["augmented"].item() == pytest.approx(plain.item(), abs=1e-6)
     assert [phase.name for phase in method.phases()] == ["stable"]
 
@@ -176,7 +176,7 @@ def test_running_statistics_can_be_those_of_the_stable_part(motif, layout):
     torch.manual_seed(0)
     method = AIA(motif.schema, SMALL, AIA.released()).double().train()
     with torch.no_grad():
-        method.classifier(batch, method.generator(batch), method._states(batch))
+        method.classifier(batch, method.generator(batch), method.hidden_states(batch)[0])
     expected = dict(method.classifier.named_buffers())
     means = [name for name in expected if name.endswith("running_mean")]
     assert means
@@ -216,7 +216,7 @@ class TestRDIA(TestAIA):
         method, batch = self.build(schema, drop=0.5), doubled(whole(graphs))
         found = method.stable_loss(batch, Progress())["augmented"]
         fresh = self.build(schema, drop=0.5)
-        states, stable = fresh._states(batch), fresh.generator(batch)
+        states, stable = fresh.hidden_states(batch)[0], fresh.generator(batch)
         fresh.classifier(batch, stable, states)
         mask = random_mask(batch, 0.5, torch.Generator().manual_seed(2**32), torch.double)
         assert (mask.edge == 0).any()

@@ -120,7 +120,7 @@ class TestCAL(AttentionCase):
             method.loss(batch, Progress())
             _, causal = method.attention(self.build(schema).encoder(batch), batch)
             expected = causal.node[batch.real_nodes].mean().item()
-            assert method.watch()["stable_share"].item() == pytest.approx(expected, abs=1e-12)
+            assert method.diagnostics()["stable_share"].item() == pytest.approx(expected, abs=1e-12)
 
     def test_golden(self):
         logits = torch.tensor([[1, 0, -1]], dtype=torch.double)

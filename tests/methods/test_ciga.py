@@ -5,7 +5,7 @@ from outland.methods import Progress, build_method, method_settings
 from outland.methods.ciga import hinge
 from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses
-from outland.methods.parts.subgraphs import touched
+from outland.methods.parts.subgraphs import endpoints
 from tests.cases import SMALL, doubled, statistics
 from tests.conftest import whole
 from tests.methods.cases import gradients, numbers
@@ -53,10 +53,10 @@ class TestCIGA(SubgraphCase):
         terms = method.loss(batch, Progress())
         fresh = self.build(schema, beta=0.7)
         parts = fresh.parts(batch)
-        logits = fresh.classifier.head(fresh.embed(batch, parts.rationale, parts), batch)
+        logits = fresh.classifier.head(fresh.embed_part(batch, parts.rationale, parts), batch)
         for name, value in statistics(fresh.classifier).items():
             assert torch.equal(value, method.classifier.get_buffer(name))
-        others = fresh.environment_head(fresh.embed(batch, parts.complement, parts), batch)
+        others = fresh.environment_head(fresh.embed_part(batch, parts.complement, parts), batch)
         (own, known), (theirs, _) = (label_losses(out, batch, schema.task) for out in (logits, others))
         worse = (theirs > own) & known
         expected = 0.7 * theirs[worse].mean().item() if worse.any() else 0.0
@@ -83,9 +83,9 @@ class TestCIGA(SubgraphCase):
         schema, graphs = any_set
         method, batch = self.build(schema, contrast=compared, beta=0), doubled(whole(graphs))
         parts, term = method.parts(batch), method.loss(batch, Progress())["contrast"]
-        h = method.embed(batch, parts.rationale, parts)
+        h = method.embed_part(batch, parts.rationale, parts)
         if compared == "scorer":
-            kept = touched(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
+            kept = endpoints(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
             rows = [kept.nonzero().flatten()[batch.node_batch[kept] == graph] for graph in range(6)]
             h = torch.stack([parts.features[chosen].mean(0) for chosen in rows])
         _, known = label_losses(method(batch), batch, schema.task)

@@ -73,10 +73,10 @@ class TestDIR(SubgraphCase):
         terms = method.loss(batch, Progress(epoch=10))
         fresh = self.build(schema)
         parts = fresh.parts(batch)
-        logits = fresh.classifier.head(fresh.embed(batch, parts.rationale, parts), batch)
+        logits = fresh.classifier.head(fresh.embed_part(batch, parts.rationale, parts), batch)
         for name, value in statistics(fresh.classifier).items():
             assert torch.equal(value, method.classifier.get_buffer(name))  # complements leave no trace
-        gates = fresh.environment_head(fresh.embed(batch, parts.complement, parts), batch)
+        gates = fresh.environment_head(fresh.embed_part(batch, parts.complement, parts), batch)
         risks = intervened_risks(logits, gates, batch, schema.task)
         weight = fresh.weight(Progress(epoch=10))
         expected = {

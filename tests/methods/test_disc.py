@@ -6,7 +6,7 @@ import torch
 from outland.errors import OutlandError
 from outland.graphs import Task
 from outland.methods import Progress, build_method, method_settings
-from outland.methods.disc import difficulty, generalised
+from outland.methods.disc import difficulty, generalized_cross_entropy
 from outland.methods.parts.risk import label_losses
 from outland.nn import Mask
 from outland.training import Trainer
@@ -102,7 +102,7 @@ class TestDisC(MethodCase):
 
     def test_golden_generalised_cross_entropy(self):
         losses, _ = label_losses(LOGITS, toy(), CLASSES)
-        found = generalised(losses, 0.7)
+        found = generalized_cross_entropy(losses, 0.7)
         golden = [0.3546135578, 0.9879255954, 0.3546135578, 0.3546135578]
         assert found.flatten().tolist() == pytest.approx(golden, abs=1e-9)
         assert found.mean().item() == pytest.approx(0.5129415672, abs=1e-9)
@@ -119,18 +119,18 @@ class TestDisC(MethodCase):
             batch = toy().replace(y=y)
             p = logits.sigmoid() ** y * (1 - logits.sigmoid()) ** (1 - y)
         losses, _ = label_losses(logits, batch, Task(kind, 3, "accuracy"))
-        assert torch.allclose(generalised(losses, 0.7), (1 - p**0.7) / 0.7, atol=1e-12)
-        assert torch.allclose(generalised(losses, 1.0), 1 - p, atol=1e-12)
-        assert torch.allclose(generalised(losses, 1e-9), losses, atol=1e-6)
-        (slope,) = torch.autograd.grad(generalised(losses, 0.7).sum(), logits, retain_graph=True)
+        assert torch.allclose(generalized_cross_entropy(losses, 0.7), (1 - p**0.7) / 0.7, atol=1e-12)
+        assert torch.allclose(generalized_cross_entropy(losses, 1.0), 1 - p, atol=1e-12)
+        assert torch.allclose(generalized_cross_entropy(losses, 1e-9), losses, atol=1e-6)
+        (grad,) = torch.autograd.grad(generalized_cross_entropy(losses, 0.7).sum(), logits, retain_graph=True)
         (weighted,) = torch.autograd.grad((p.detach() ** 0.7 * losses).sum(), logits)
-        assert torch.allclose(slope, weighted, atol=1e-12)
+        assert torch.allclose(grad, weighted, atol=1e-12)
 
     def test_hopeless_labels_have_finite_gradients(self):
         logits = torch.tensor([[0.0, 500.0, 0.0]], dtype=torch.double, requires_grad=True)
         losses, _ = label_losses(logits, toy((0,)), CLASSES)
-        (slope,) = torch.autograd.grad(generalised(losses, 0.7).sum(), logits)
-        assert slope.isfinite().all()
+        (grad,) = torch.autograd.grad(generalized_cross_entropy(losses, 0.7).sum(), logits)
+        assert grad.isfinite().all()
 
     def test_losses_do_not_reach_across_the_branches(self, any_set):
         schema, graphs = any_set
@@ -144,11 +144,11 @@ class TestDisC(MethodCase):
         }
         assert set(terms) == set(reach)
         for name, (own, other) in reach.items():
-            for module, touched in ((own, True), (other, False), (method.masker, True)):
-                slopes = torch.autograd.grad(
+            for module, reached in ((own, True), (other, False), (method.masker, True)):
+                grads = torch.autograd.grad(
                     terms[name], list(module.parameters()), allow_unused=True, retain_graph=True
                 )
-                assert any(slope is not None and (slope != 0).any() for slope in slopes) == touched, name
+                assert any(grad is not None and (grad != 0).any() for grad in grads) == reached, name
 
     def test_swapping_begins_after_its_epoch_and_in_the_given_order_changes_nothing(self, any_set, monkeypatch):
         schema, graphs = any_set

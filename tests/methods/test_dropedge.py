@@ -44,11 +44,11 @@ class TestDropEdge(MethodCase):
     def test_both_directions_go_together_at_the_right_rate(self, motif):
         batch = next(iter(Batches(motif.graphs, motif["train"][:400], 400)))
         method = build_method("dropedge", motif.schema, SMALL, method_settings("dropedge", {"drop": 0.3}))
-        kept = method.thinned(batch).edge
+        kept = method.augment(batch).edge
         assert torch.equal(kept, kept[batch.reverse])
         undirected = len(kept) / 2
         assert abs(kept.mean().item() - 0.7) < 3 * math.sqrt(0.7 * 0.3 / undirected)
-        assert not torch.equal(kept, method.thinned(batch).edge)
+        assert not torch.equal(kept, method.augment(batch).edge)
 
     def test_everything_dropped_still_runs_and_eval_is_deterministic(self, any_set):
         schema, graphs = any_set

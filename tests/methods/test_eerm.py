@@ -10,11 +10,11 @@ from tests.conftest import REAL, odd_graphs, whole
 from tests.methods.cases import seeded
 
 
-def by_content(method, batch, chances):
+def by_content(method, batch, probabilities):
     """Edits that depend on the real edges alone, in place of random ones."""
-    place = torch.arange(len(chances))
+    place = torch.arange(len(probabilities))
     kept = torch.minimum(place, batch.reverse)
-    return (kept[:, None] * 7 + torch.arange(chances.shape[1]) * 3) % 5 < 2
+    return (kept[:, None] * 7 + torch.arange(probabilities.shape[1]) * 3) % 5 < 2
 
 
 def graphs_without(graphs, kept):
@@ -34,7 +34,7 @@ class TestEERM(MethodCase):
 
     def test_padding_changes_neither_losses_nor_gradients(self, any_set, monkeypatch):
         """With edits that do not depend on how many rows there are to draw for."""
-        monkeypatch.setattr("outland.methods.eerm.EERM.edits", by_content)
+        monkeypatch.setattr("outland.methods.eerm.EERM.draw_edits", by_content)
         super().test_padding_changes_neither_losses_nor_gradients(any_set)
 
     def test_no_edits_is_beta_times_erm_without_variance(self, any_set):
@@ -66,31 +66,34 @@ class TestEERM(MethodCase):
         method, _ = self.ready(schema, graphs, strength=strength)
         method.eval()
         batch = doubled(whole(graphs))
-        chances = method.chances(batch).detach()
-        assert chances.max() <= strength
-        assert torch.equal(chances, batch.reversed(chances))
-        edits = torch.stack([method.edits(batch, chances) for _ in range(4000)])
+        probabilities = method.drop_probabilities(batch).detach()
+        assert probabilities.max() <= strength
+        assert torch.equal(probabilities, batch.reversed(probabilities))
+        edits = torch.stack([method.draw_edits(batch, probabilities) for _ in range(4000)])
         assert torch.equal(edits, edits[:, batch.reverse])
-        deviation = (chances * (1 - chances) / 4000).sqrt()
-        assert ((edits.double().mean(0) - chances).abs() < 5 * deviation).all()
+        deviation = (probabilities * (1 - probabilities) / 4000).sqrt()
+        assert ((edits.double().mean(0) - probabilities).abs() < 5 * deviation).all()
 
     def test_likelihood_equals_a_plain_loop_and_sums_to_one(self, any_set):
         schema, graphs = any_set
         method, _ = self.ready(schema, graphs, strength=0.8)
         method.eval()
         batch = doubled(whole(graphs))
-        chances = method.chances(batch).detach()
-        dropped = method.edits(batch, chances)
+        probabilities = method.drop_probabilities(batch).detach()
+        dropped = method.draw_edits(batch, probabilities)
         expected = torch.zeros(6, 3).double()
         for edge in range(batch.num_edges):
             if edge <= batch.reverse[edge]:
                 for k in range(3):
-                    p = chances[edge, k]
+                    p = probabilities[edge, k]
                     expected[batch.edge_batch[edge], k] += (p if dropped[edge, k] else 1 - p).log()
-        assert torch.allclose(method.log_likelihood(batch, chances, dropped), expected, atol=1e-9)
+        assert torch.allclose(method.log_likelihood(batch, probabilities, dropped), expected, atol=1e-9)
         pair = doubled(whole(graphs.select(torch.tensor([5]))))  # one undirected edge: dropped, or not
-        chances = method.chances(pair).detach()
-        both = [method.log_likelihood(pair, chances, torch.full_like(chances, v).bool()).exp() for v in (0.0, 1.0)]
+        probabilities = method.drop_probabilities(pair).detach()
+        both = [
+            method.log_likelihood(pair, probabilities, torch.full_like(probabilities, v).bool()).exp()
+            for v in (0.0, 1.0)
+        ]
         assert torch.allclose(both[0] + both[1], torch.ones(1, 3).double(), atol=1e-9)
 
     def test_rewards_equal_a_plain_loop(self):
@@ -118,17 +121,17 @@ class TestEERM(MethodCase):
         for edit in itertools.product((False, True), repeat=2):
             dropped = torch.tensor([edit, edit])  # an edge in both directions
             reward, _ = method.rewards(*method.losses(one, dropped))
-            chance = method.log_likelihood(one, method.chances(one), dropped).sum().exp()
+            chance = method.log_likelihood(one, method.drop_probabilities(one), dropped).sum().exp()
             expected = expected + chance * reward.sum().detach()
         for edit in itertools.product((False, True), repeat=4):
             dropped = torch.tensor([edit[:2], edit[2:]]).repeat_interleave(2, dim=0)
-            chance = method.log_likelihood(both, method.chances(both), dropped).sum().exp().detach()
-            monkeypatch.setattr(method, "edits", lambda batch, chances, dropped=dropped: dropped)
+            chance = method.log_likelihood(both, method.drop_probabilities(both), dropped).sum().exp().detach()
+            monkeypatch.setattr(method, "draw_edits", lambda batch, probabilities, dropped=dropped: dropped)
             found = found - chance * method.editor_loss(both, Progress())["editors"]
-        slopes, ours = torch.autograd.grad(expected, moves), torch.autograd.grad(found, moves)
-        for slope, mine in zip(slopes, ours, strict=True):
-            assert slope.abs().max() > 0
-            assert torch.allclose(mine / slope.abs().max(), slope / 2 / slope.abs().max(), atol=1e-6)
+        grads, ours = torch.autograd.grad(expected, moves), torch.autograd.grad(found, moves)
+        for grad, mine in zip(grads, ours, strict=True):
+            assert grad.abs().max() > 0
+            assert torch.allclose(mine / grad.abs().max(), grad / 2 / grad.abs().max(), atol=1e-6)
 
     def test_variance_moves_the_classifier_and_not_the_editors(self, any_set):
         schema, graphs = any_set
@@ -136,9 +139,9 @@ class TestEERM(MethodCase):
         variance = method.classifier_loss(doubled(whole(graphs)), Progress())["variance"]
         assert variance.item() > 0
         classifier, editor = list(method.classifier.parameters()), list(method.editor.parameters())
-        slopes = torch.autograd.grad(variance, classifier + editor, allow_unused=True)
-        assert any(slope is not None and slope.abs().max() > 0 for slope in slopes[: len(classifier)])
-        assert all(slope is None for slope in slopes[len(classifier) :])
+        grads = torch.autograd.grad(variance, classifier + editor, allow_unused=True)
+        assert any(grad is not None and grad.abs().max() > 0 for grad in grads[: len(classifier)])
+        assert all(grad is None for grad in grads[len(classifier) :])
 
     def test_variance_is_that_of_the_views_risks(self, any_set):
         schema, graphs = any_set
@@ -148,7 +151,7 @@ class TestEERM(MethodCase):
         method.reseed(3, torch.device("cpu"))
         terms = method.classifier_loss(batch, Progress())
         method.reseed(3, torch.device("cpu"))
-        dropped = method.edits(batch, method.chances(batch))
+        dropped = method.draw_edits(batch, method.drop_probabilities(batch))
         risks = []
         for k in range(3):
             kept = ~dropped[:, k]

@@ -30,11 +30,11 @@ class TestFLAG(MethodCase):
             point = states.clone().requires_grad_()
             risk = method.risk(method.classifier(batch, states=point), batch)
             risks.append(risk.item())
-            (slope,) = torch.autograd.grad(risk, point)
-            clear = slope.abs() > 1e-9  # rounding decides the sign of the others
+            (grad,) = torch.autograd.grad(risk, point)
+            clear = grad.abs() > 1e-9  # rounding decides the sign of the others
             if following is not None:
                 assert clear.float().mean() > 0.5
-                assert torch.allclose((following - states)[clear], 1e-3 * slope.sign()[clear], atol=1e-12)
+                assert torch.allclose((following - states)[clear], 1e-3 * grad.sign()[clear], atol=1e-12)
         assert risks == sorted(risks)
 
     def test_noise_grows_by_its_size_each_ascent(self, any_set, monkeypatch):

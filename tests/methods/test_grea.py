@@ -90,7 +90,7 @@ class TestGREA(MethodCase):
             for _, environment in parts:
                 losses, counts = label_losses(head((rationale + environment)[None], own), own, schema.task)
                 replaced, known_pairs = replaced + losses.sum(), known_pairs + counts.sum()
-        terms = method.augmented(batch, gates)
+        terms = method.augmented_risks(batch, gates)
         assert terms["removal"].item() == pytest.approx(0.5 * (removed / known).item(), abs=1e-10)
         assert terms["replacement"].item() == pytest.approx(2 * (replaced / known_pairs).item(), abs=1e-10)
 
@@ -100,7 +100,7 @@ class TestGREA(MethodCase):
         plain = method.risk(method.classifier(one), one).item()
         assert method.loss(one, Progress())["replacement"].item() == pytest.approx(plain, abs=1e-12)
         batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
-        kept = method.augmented(batch, torch.ones(batch.num_nodes, dtype=torch.double))
+        kept = method.augmented_risks(batch, torch.ones(batch.num_nodes, dtype=torch.double))
         assert kept["removal"].item() == pytest.approx(method.risk(method.classifier(batch), batch).item(), abs=1e-12)
 
     def test_epochs_take_turns(self, any_set):

@@ -9,7 +9,7 @@ from outland.methods.parts.environments import environment_means
 from outland.methods.parts.risk import label_losses
 from tests.cases import MethodCase, doubled
 from tests.conftest import CHEMICAL, chemical_graphs, whole
-from tests.methods.cases import CLASSES, LOGITS, all_known, assert_same_slopes, built, toy
+from tests.methods.cases import CLASSES, LOGITS, all_known, assert_same_grads, built, toy
 
 
 class TestGroupDRO(MethodCase):
@@ -54,7 +54,7 @@ class TestGroupDRO(MethodCase):
         weights = (2.0 * risks.detach()).softmax(0)
         found = method.loss(batch, Progress())["weighted_risk"]
         assert found.item() == pytest.approx((weights * risks).sum().item(), abs=1e-6)
-        assert_same_slopes(found, (weights * risks).sum(), method, atol=1e-6)
+        assert_same_grads(found, (weights * risks).sum(), method, atol=1e-6)
 
     def test_an_environment_without_labels_takes_no_part(self):
         graphs = PackedGraphs.from_data_list(chemical_graphs())

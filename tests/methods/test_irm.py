@@ -3,12 +3,12 @@ import torch
 
 from outland.graphs import Batches, PackedGraphs, Task
 from outland.methods import Progress
-from outland.methods.irm import scale_slopes
+from outland.methods.irm import scale_grads
 from outland.methods.parts.environments import environment_means
 from outland.methods.parts.risk import label_losses
 from tests.cases import MethodCase, doubled
 from tests.conftest import REAL, odd_graphs, whole
-from tests.methods.cases import CLASSES, LOGITS, assert_same_slopes, built, toy
+from tests.methods.cases import CLASSES, LOGITS, assert_same_grads, built, toy
 
 
 class TestIRM(MethodCase):
@@ -17,16 +17,16 @@ class TestIRM(MethodCase):
 
     def test_golden(self):
         method = built("irm")
-        slopes = scale_slopes(LOGITS, toy(), CLASSES)
-        g, _ = environment_means(slopes, torch.ones(4, 1).bool(), torch.tensor([0, 0, 1, 1]), 2)
+        grads = scale_grads(LOGITS, toy(), CLASSES)
+        g, _ = environment_means(grads, torch.ones(4, 1).bool(), torch.tensor([0, 0, 1, 1]), 2)
         assert g.tolist() == pytest.approx([0.1176443583, -0.4247896174], abs=1e-9)
         assert method.penalty(LOGITS, toy()).item() == pytest.approx(0.0971432070, abs=1e-9)
         assert built("irm", estimator="halves").penalty(LOGITS, toy()).item() == pytest.approx(-0.0499741019, abs=1e-9)
 
     def test_golden_binary(self):
         batch = toy(y=((1.0,), (1.0,)), environment=(0, 0))
-        slopes = scale_slopes(torch.tensor([[2.0], [-1.0]], dtype=torch.double), batch, Task("binary", 1, "rocauc"))
-        assert slopes.mean().item() == pytest.approx(0.2463263673, abs=1e-9)
+        grads = scale_grads(torch.tensor([[2.0], [-1.0]], dtype=torch.double), batch, Task("binary", 1, "rocauc"))
+        assert grads.mean().item() == pytest.approx(0.2463263673, abs=1e-9)
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
     def test_closed_form_equals_autograd(self, kind):
@@ -36,7 +36,7 @@ class TestIRM(MethodCase):
         scale = torch.ones((), dtype=torch.double, requires_grad=True)
         losses, _ = label_losses(LOGITS * scale, batch, task)
         (expected,) = torch.autograd.grad(losses.sum(), scale)
-        assert scale_slopes(LOGITS, batch, task).sum().item() == pytest.approx(expected.item(), abs=1e-9)
+        assert scale_grads(LOGITS, batch, task).sum().item() == pytest.approx(expected.item(), abs=1e-9)
 
     def test_repeating_an_environment_changes_nothing_and_resting_logits_cost_nothing(self):
         method = built("irm")
@@ -56,7 +56,7 @@ class TestIRM(MethodCase):
         method, _ = self.ready(schema, graphs, penalty=3.0, estimator=estimator)
         batch = doubled(whole(graphs))
         logits = method.classifier(batch)
-        slopes = []
+        grads = []
         for environment in (0, 1):
             members = (batch.environment == environment).nonzero().flatten()
             parts = [members] if estimator == "square" else [members[::2], members[1::2]]
@@ -66,11 +66,11 @@ class TestIRM(MethodCase):
                 losses, known = label_losses(logits * scale, batch, schema.task)
                 risk = losses[part].sum() / known[part].sum()
                 pair.append(torch.autograd.grad(risk, scale, create_graph=True)[0])
-            slopes.append(pair[0] * pair[-1])
-        expected = 3.0 * torch.stack(slopes).mean()
+            grads.append(pair[0] * pair[-1])
+        expected = 3.0 * torch.stack(grads).mean()
         found = method.loss(batch, Progress())["penalty"]
         assert found.item() == pytest.approx(expected.item(), abs=1e-12)
-        assert_same_slopes(found, expected, method)
+        assert_same_grads(found, expected, method)
 
     def test_halves_do_not_mind_padding_with_a_foreign_environment(self):
         graphs = PackedGraphs.from_data_list(odd_graphs())

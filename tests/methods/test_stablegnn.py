@@ -41,12 +41,14 @@ class TestStableGNN(StableCase):
             assert torch.allclose(z[g], expected)
             assert torch.allclose(update[g], (parts.own(expected) + parts.neighbours(around)).relu())
 
-    @pytest.mark.parametrize("dependence", ["fourier", "hsic"])
-    def test_all_clusters_enter_the_weights(self, any_set, dependence, monkeypatch):
+    @pytest.mark.parametrize("kind", ["fourier", "hsic"])
+    def test_all_clusters_enter_the_weights(self, any_set, kind, monkeypatch):
         schema, graphs = any_set
-        method, _ = self.ready(schema, graphs, dependence=dependence)
-        seen, measure = [], type(method).measure
-        monkeypatch.setattr(type(method), "measure", lambda self, z, valid: seen.append(z) or measure(self, z, valid))
+        method, _ = self.ready(schema, graphs, dependence=kind)
+        seen, dependence = [], type(method).dependence
+        monkeypatch.setattr(
+            type(method), "dependence", lambda self, z, valid: seen.append(z) or dependence(self, z, valid)
+        )
         method.loss(doubled(whole(graphs)), Progress())
         assert seen[0].shape == (6 + method.settings.memory, 7 * SMALL.width)
         assert (seen[0][:6].unflatten(1, (7, -1)).abs().sum((0, 2)) > 0).all()
@@ -70,4 +72,4 @@ class TestStableGNNByHSIC(StableCase):
         method, _ = self.ready(motif.schema, graphs)
         z, valid = correlated(32, 7 * SMALL.width), torch.ones(32).bool()
         weights = method.weights(z, whole(graphs), Progress()) / 32
-        assert method.measure(z, valid)(weights) < method.measure(z, valid)(uniform(32))
+        assert method.dependence(z, valid)(weights) < method.dependence(z, valid)(uniform(32))

@@ -5,7 +5,7 @@ from outland.methods import Progress
 from outland.methods.parts.risk import label_losses
 from tests.cases import MethodCase, doubled
 from tests.conftest import whole
-from tests.methods.cases import assert_same_slopes
+from tests.methods.cases import assert_same_grads
 
 
 class TestVREx(MethodCase):
@@ -21,4 +21,4 @@ class TestVREx(MethodCase):
         risks = torch.stack([losses[here].sum() / known[here].sum() for here in members])
         found = method.loss(batch, Progress())["variance"]
         assert found.item() == pytest.approx(3 * risks.var().item(), abs=1e-12)
-        assert_same_slopes(found, 3 * risks.var(), method)
+        assert_same_grads(found, 3 * risks.var(), method)

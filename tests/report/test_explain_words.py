@@ -1,7 +1,6 @@
 """What the page of explained molecules says, and what it draws where a mask tells nothing."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -38,13 +37,14 @@ def test_saliency_is_not_called_stable():
     assert all(2 * part >= whole for part, whole in shares)
 
 
-def test_a_mask_says_what_it_is_and_where_it_acts():
+def test_a_mask_says_what_it_is_and_where_it_acts(monkeypatch):
     model = fitted("aia")
     rows = explain_table(model, TABLE, "smiles", "p_np", most=60)
     told = page(model, rows)
     assert "Pale parts are environment. Stable is what the method takes to decide the label" in told
     assert "An atom stands for its neighbourhood: aia weighs atoms after 2 layers" in told
-    assert "An atom stands" not in page(replace(model, about={**model.about, "settings": {"front_layers": 0}}), rows)
+    monkeypatch.setattr(type(model.method), "mask_depth", 0)
+    assert "An atom stands" not in page(model, rows)
     far = model.familiar.far / model.familiar.unit
     assert f"one in a hundred above {far:.2f}, which is called far" in told
     (row,) = [row for row in rows if row.place == 1]

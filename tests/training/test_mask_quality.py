@@ -3,7 +3,7 @@ import torch
 
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings, Mask
-from outland.training.mask_quality import _by_graph, mask_quality
+from outland.training.mask_quality import graph_scores, mask_quality
 
 SMALL = BackboneSettings(width=8, layers=3)
 
@@ -15,14 +15,14 @@ def test_scores_by_hand_and_by_torchmetrics():
     owner = torch.randint(0, 5, (200,), generator=random)
     score = (torch.rand(200, generator=random) * 8).round() / 8  # many ties
     truth = torch.rand(200, generator=random) < 0.3
-    auc, _, counts = _by_graph(score, truth, owner, 5)
+    auc, _, counts = graph_scores(score, truth, owner, 5)
     assert counts.tolist() == [1] * 5
     for graph in range(5):
         mine = owner == graph
         assert auc[graph].item() == pytest.approx(binary_auroc(score[mine], truth[mine].long()).item(), abs=1e-6)
     # one graph: the true edges have the highest, the second and the lowest of five scores
     score, truth = torch.tensor([0.9, 0.8, 0.5, 0.4, 0.1]), torch.tensor([True, True, False, False, True])
-    auc, precision, _ = _by_graph(score, truth, torch.zeros(5, dtype=torch.long), 1)
+    auc, precision, _ = graph_scores(score, truth, torch.zeros(5, dtype=torch.long), 1)
     assert auc.item() == pytest.approx(4 / 6)
     assert precision.item() == pytest.approx(2 / 3)
 

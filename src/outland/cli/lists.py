@@ -23,7 +23,7 @@ def datasets() -> Table:
 
 def methods() -> Table:
     """Methods, what they need and what they cost."""
-    from outland.methods import METHODS, Method, find_method
+    from outland.methods import METHODS, find_method
     from outland.studies.costs import method_costs
 
     table = _table("method", "family", "paper", "env.", "masks", "cost", caption=_COST)
@@ -31,7 +31,7 @@ def methods() -> Table:
     for name in METHODS:
         method = find_method(name)
         needs = "needed" if method.needs_environments else ""
-        masks = "yes" if method.masks is not Method.masks else ""
+        masks = "yes" if method.has_masks else ""
         cost = f"{costs[name]:.1f}" if name in costs else ""
         table.add_row(name, method.family, method.citation, needs, masks, cost)
         for preset in method.presets:

@@ -12,7 +12,17 @@ from torch import Tensor
 
 from outland.errors import OutlandError, unknown
 from outland.graphs import Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Schedule, Terms
+from outland.methods.base import (
+    Augmented,
+    GraphEmbeddings,
+    Method,
+    MethodSettings,
+    NodeInputs,
+    Phase,
+    Progress,
+    Schedule,
+    Terms,
+)
 from outland.nn import BackboneSettings, initialize
 from outland.settings import change
 
@@ -44,8 +54,8 @@ def is_file(name: str) -> bool:
     return ".py:" in name
 
 
-def place_of(name: str) -> str:
-    """A method named by its file, with the whole path."""
+def resolve_method_file(name: str) -> str:
+    """`file.py:Class` with the file's absolute path."""
     path, _, attribute = name.rpartition(":")
     return f"{Path(path).resolve()}:{attribute}"
 
@@ -71,20 +81,18 @@ def _from_file(name: str) -> type[Method]:
         spec.loader.exec_module(module)
     except Exception as problem:
         raise OutlandError(f"{path} cannot be imported: {type(problem).__name__}: {problem}") from problem
-    found = getattr(module, attribute, None)
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    method = getattr(module, attribute, None)
+    if not (isinstance(method, type) and issubclass(method, Method)):
         classes = [
             n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
         ]
         raise unknown(f"method in {path}", attribute, classes)
     for word in ("name", "family", "citation"):
-        if not isinstance(getattr(found, word, None), str):
+        if not isinstance(getattr(method, word, None), str):
             raise OutlandError(f'{attribute} in {path} must have a {word}: write {word}: ClassVar[str] = "..." in it')
-    if found.forward is Method.forward:
-        raise OutlandError(f"{attribute} in {path} must have a forward(batch) that gives logits")
-    if found.phases is Method.phases and found.loss is Method.loss:
+    if method.phases is Method.phases and method.loss is Method.loss:
         raise OutlandError(f"{attribute} in {path} must have a loss(batch, progress), or phases()")
-    return found
+    return method
 
 
 def find_method(name: str) -> type[Method]:
@@ -114,8 +122,14 @@ def method_settings(name: str, values: dict[str, Any]) -> MethodSettings:
 
 
 def build_method(name: str, schema: Schema, backbone: BackboneSettings, settings: MethodSettings) -> Method:
-    """A new, initialised model."""
+    """A new model with initial weights."""
     method = find_method(name)(schema, backbone, settings)
+    if (
+        not hasattr(method, "classifier")
+        and type(method).forward is Method.forward
+        and type(method).embed is Method.embed
+    ):
+        raise OutlandError(f"{method.name} must have a `classifier`, or a forward(batch) that gives logits")
     initialize(method, backbone.init)
     return method
 
@@ -123,13 +137,15 @@ def build_method(name: str, schema: Schema, backbone: BackboneSettings, settings
 def rebuild_method(
     name: str, schema: Schema, backbone: BackboneSettings, settings: MethodSettings, weights: Mapping[str, Tensor]
 ) -> Method:
-    """A model with the weights it had; a `ValueError` where they are not its own.
+    """A model with these weights; a `ValueError` where their names or shapes are not the model's.
 
-    It is built without any memory first, so that a file cannot ask for more than it holds itself.
+    It is built on the meta device first, so that a file cannot make it allocate more than the file holds itself.
     """
     with torch.device("meta"):
-        own = build_method(name, schema, backbone, settings).state_dict()
-    if {key: tensor.shape for key, tensor in own.items()} != {key: tensor.shape for key, tensor in weights.items()}:
+        expected = build_method(name, schema, backbone, settings).state_dict()
+    if {key: tensor.shape for key, tensor in expected.items()} != {
+        key: tensor.shape for key, tensor in weights.items()
+    }:
         raise ValueError("its weights have other shapes than its settings say")
     method = build_method(name, schema, backbone, settings)
     method.load_state_dict(dict(weights))
@@ -138,8 +154,11 @@ def rebuild_method(
 
 __all__ = [
     "METHODS",
+    "Augmented",
+    "GraphEmbeddings",
     "Method",
     "MethodSettings",
+    "NodeInputs",
     "Phase",
     "Progress",
     "Schedule",
@@ -148,7 +167,7 @@ __all__ = [
     "find_method",
     "is_file",
     "method_settings",
-    "place_of",
     "rebuild_method",
+    "resolve_method_file",
     "split_name",
 ]

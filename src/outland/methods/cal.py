@@ -1,8 +1,7 @@
-"""Causal attention learning: what causes the label must do so in the company of any other graph's trivia."""
+"""Causal attention learning: the causal part predicts the label, beside any other graph's trivial part too."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -16,30 +15,26 @@ from outland.methods.parts.ranking import permutation
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Encoder, Mask
 from outland.nn.norm import norm
-from outland.settings import check_ranges
+from outland.settings import NonNegative, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class CALSettings(MethodSettings):
     """Hyper-parameters of CAL.
 
     Args:
-        uniform: λ₁, weight of the trivial part's distance from knowing nothing.
+        uniform: λ₁, weight of the divergence of the trivial part's prediction from the uniform one.
         mixed: λ₂, weight of the loss on a causal part with another graph's trivial part; λ₁ if not given.
         causal: weight of the loss on the causal part alone.
         merge: `add` the two embeddings, or `concat`.
-        pool: readout of both parts: the `backbone`'s, so that all methods read alike, or the authors' `sum`.
+        pool: readout of both parts: the `backbone`'s, as in all methods, or the authors' `sum`.
     """
 
-    uniform: float = 0.5
-    mixed: float | None = None
-    causal: float = 1.0
+    uniform: NonNegative = 0.5
+    mixed: NonNegative | None = None
+    causal: NonNegative = 1.0
     merge: Literal["add", "concat"] = "add"
     pool: Literal["backbone", "sum"] = "backbone"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", uniform=(0, None), mixed=(0, None), causal=(0, None))
 
 
 class BranchHead(nn.Module):
@@ -50,37 +45,39 @@ class BranchHead(nn.Module):
         self.first_norm, self.first = norm(inputs, backbone.batch_norm), nn.Linear(inputs, backbone.width)
         self.last_norm, self.last = norm(backbone.width, backbone.batch_norm), nn.Linear(backbone.width, outputs)
 
+    def hidden(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """What the last linear layer reads `[B, d]`."""
+        hidden: Tensor = self.last_norm(self.first(self.first_norm(h, batch.graph_mask)).relu(), batch.graph_mask)
+        return hidden
+
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Logits `[B, outputs]`."""
-        hidden = self.first(self.first_norm(h, batch.graph_mask)).relu()
-        logits: Tensor = self.last(self.last_norm(hidden, batch.graph_mask))
+        logits: Tensor = self.last(self.hidden(h, batch))
         return logits
 
 
-class CAL(Method):
+class CAL(Method[CALSettings]):
     r"""Causal Attention for Interpretable and Generalizable Graph Classification (Sui et al., KDD 2022).
 
-    Attention shares every node and edge out between a causal and a trivial part, each with a GCN layer and a head of
-    its own, whatever the backbone's are. The trivial part shall know nothing of the label, and the causal part shall
-    suffice beside the trivial part of another graph, π a random order of the batch.
+    Attention divides every node and edge between a causal and a trivial part, each with a GCN layer and a head of its
+    own, whatever the backbone's are. The trivial part is trained to predict the uniform distribution, and the causal
+    part to predict the label beside the trivial part of another graph, π a random permutation of the batch.
 
     .. math:: \min \hat R(f_c(h_c)) + \lambda_1\,\mathrm{KL}(U \,\|\, f_t(h_t)) + \lambda_2\,\hat R(f_m(h_c + h_t^\pi))
 
     Predictions rest on the causal part. The layers have self-loops, so a node keeps its own state where its edges get
-    no attention. Nothing keeps the causal part small; its share of the nodes is watched.
+    no attention. Nothing keeps the causal part small; its share of the nodes is among the diagnostics.
     """
 
     name: ClassVar[str] = "cal"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Sui et al., KDD 2022"
-    Settings: ClassVar[type[MethodSettings]] = CALSettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"uniform": (0.1, 0.3, 0.5, 1.0), "merge": ("add", "concat")}
     training_only: ClassVar[tuple[str, ...]] = ("trivial", "trivial_head", "mixed_head")
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: CALSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
-        chosen: CALSettings = self.settings
-        pool = backbone.pool if chosen.pool == "backbone" else chosen.pool
+        pool = backbone.pool if self.settings.pool == "backbone" else self.settings.pool
         width, outputs = backbone.width, schema.task.outputs
         self.encoder = Encoder(backbone, schema.node, schema.edge)
         self.attention = TwoWayAttention(width)
@@ -88,19 +85,19 @@ class CAL(Method):
         self.causal_head = BranchHead(width, backbone, outputs)
         self.trivial_head = BranchHead(width, backbone, outputs)
         self.stable_share = torch.zeros(())
-        self.mixed_head = BranchHead(width if chosen.merge == "add" else 2 * width, backbone, outputs)
+        self.mixed_head = BranchHead(width if self.settings.merge == "add" else 2 * width, backbone, outputs)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """Right from the causal part, nothing known from the trivial one, right from causal and foreign trivial."""
-        chosen: CALSettings = self.settings
+        """Risk of the causal part, divergence of the trivial one, risk of causal and permuted trivial parts."""
+        settings = self.settings
         causal, trivial = self.split(batch)
-        foreign = trivial.index_select(0, permutation(batch, self.random))
-        knowledge = uniform_divergence(self.trivial_head(trivial, batch), batch, self.schema.task)
-        weight = chosen.uniform if chosen.mixed is None else chosen.mixed
+        permuted = trivial.index_select(0, permutation(batch, self.random))
+        divergence = uniform_divergence(self.trivial_head(trivial, batch), batch, self.schema.task)
+        weight = settings.uniform if settings.mixed is None else settings.mixed
         return {
-            "causal": chosen.causal * self.risk(self.causal_head(causal, batch), batch),
-            "uniform": chosen.uniform * batch.mean_graphs(knowledge),
-            "mixed": weight * self.risk(self.mixed_logits(causal, foreign, batch), batch),
+            "causal": settings.causal * self.risk(self.causal_head(causal, batch), batch),
+            "uniform": settings.uniform * batch.mean_graphs(divergence),
+            "mixed": weight * self.risk(self.mixed_logits(causal, permuted, batch), batch),
         }
 
     def split(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -110,21 +107,30 @@ class CAL(Method):
         self.stable_share = mean_over(causal.node.detach(), batch.real_nodes)
         return self.causal(h, causal, batch), self.trivial(h, trivial, batch)
 
-    def watch(self) -> Terms:
-        """How much of the nodes the causal part has."""
+    def diagnostics(self) -> Terms:
+        """The causal part's share of the nodes."""
         return {"stable_share": self.stable_share}
 
     def mixed_logits(self, causal: Tensor, trivial: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits from both parts; labels follow the causal one."""
+        """Logits from both parts; the label is that of the causal one."""
         both = causal + trivial if self.settings.merge == "add" else torch.cat([causal, trivial], dim=1)
         logits: Tensor = self.mixed_head(both, batch)
         return logits
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Logits from the causal part."""
+    def readout(self, batch: GraphBatch) -> Tensor:
+        """Embeddings of the causal part."""
         h = self.encoder(batch)
         _, mask = self.attention(h, batch)
-        logits: Tensor = self.causal_head(self.causal(h, mask, batch), batch)
+        causal: Tensor = self.causal(h, mask, batch)
+        return causal
+
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """What the last layer of the causal head reads."""
+        return self.causal_head.hidden(self.readout(batch), batch)
+
+    def to_logits(self, embeddings: Tensor) -> Tensor:
+        """The last layer of the causal head."""
+        logits: Tensor = self.causal_head.last(embeddings)
         return logits
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
@@ -132,12 +138,17 @@ class CAL(Method):
         trivial, causal = self.attention(self.encoder(batch), batch)
         return {"stable": causal.symmetric(batch), "environment": trivial.symmetric(batch)}
 
+    @property
+    def mask_depth(self) -> int:
+        """All layers of the encoder."""
+        return self.backbone.layers
+
 
 def uniform_divergence(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
-    r"""How far each graph's prediction is from knowing nothing `[B]`, mean over labels.
+    r"""Divergence of each graph's prediction from the uniform one `[B]`, mean over labels.
 
-    KL(U ‖ p) over the classes, or over yes and no. A number has no uniform law: there knowing nothing is the batch's
-    mean label, :math:`\mathrm{KL} = \tfrac12 (o - \bar y)^2` between normal laws of variance 1.
+    KL(U ‖ p) over the classes, or over yes and no. Numbers have no uniform distribution: there it is the batch's mean
+    label, :math:`\mathrm{KL} = \tfrac12 (o - \bar y)^2` between normal distributions of variance 1.
     """
     if task.kind == "multiclass":
         return -logits.log_softmax(1).mean(1) - math.log(logits.shape[1])

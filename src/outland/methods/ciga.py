@@ -1,10 +1,10 @@
-"""CIGA: the subgraph that graphs of one class have in common, whatever environment they come from."""
+"""CIGA: the subgraph that graphs of one class have in common, in whatever environment."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
@@ -13,59 +13,54 @@ from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
 from outland.nn import BackboneSettings, Head, statistics_kept
-from outland.settings import check_ranges
+from outland.settings import NonNegative, settings
 
 Side = Literal["worse", "better"]
 Divisor = Literal["chosen", "known"]
 
 
-@dataclass(frozen=True)
+@settings("method")
 class CIGASettings(SubgraphSettings):
     """Hyper-parameters of CIGA; the defaults are those of version 2.
 
     Args:
-        alpha: α, weight of the contrast.
+        alpha: α, weight of the contrastive loss.
         beta: β, weight of the complement's loss; 0 is version 1, which has no complement.
-        temperature: τ of the contrast.
+        temperature: τ of the contrastive loss.
         contrast: what it compares: the classifier's embedding of the rationale (`classifier`), or the score
             network's node embeddings pooled over the rationale (`scorer`), as most released scripts do.
         hinge_side: where the complement's loss counts: where it does `worse` than the rationale, or `better`.
         hinge_mean: over the labels where it counts (`chosen`), or all that are `known`.
-        hinge_reach: what the complement's loss teaches: `all` that made the complement, or its `head` alone, as in
+        hinge_reach: what the complement's loss trains: `all` that made the complement, or its `head` alone, as in
             the authors' code, where inference then does not depend on β.
     """
 
-    alpha: float = 4.0
-    beta: float = 1.0
-    temperature: float = 1.0
+    alpha: NonNegative = 4.0
+    beta: NonNegative = 1.0
+    temperature: Annotated[float, Field(ge=1e-3)] = 1.0
     contrast: Literal["classifier", "scorer"] = "classifier"
     hinge_side: Side = "worse"
     hinge_mean: Divisor = "chosen"
     hinge_reach: Literal["all", "head"] = "all"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", alpha=(0, None), beta=(0, None), temperature=(1e-3, None))
 
-
-class CIGA(SubgraphMethod):
+class CIGA(SubgraphMethod[CIGASettings]):
     r"""Learning Causally Invariant Representations for OOD Generalization on Graphs (Chen et al., NeurIPS 2022).
 
-    Edge scores cut each graph into a rationale, the best share r of its edges, and a complement. Version 1 asks that
-    the rationales of one class be alike; version 2 also lets the complement predict, where it is worse at it:
+    Edge scores split each graph into a rationale, the best share r of its edges, and a complement. Version 1 asks that
+    the rationales of one class be alike; version 2 also trains the complement to predict, where it is worse at it:
 
     .. math:: \min\; \mathbb{E}\,\ell_c + \alpha\,L_{con} + \beta\,
               \frac{\sum_i 1[\ell_{s,i} > \ell_{c,i}]\,\ell_{s,i}}{\sum_i 1[\ell_{s,i} > \ell_{c,i}]},
               \quad \ell_c = \ell(f_c(h_C), y), \; \ell_s = \ell(f_s(h_S), y)
 
-    with the supervised contrast :math:`L_{con}` of the rationales' embeddings (see `supervised_contrast`; tasks are
-    contrasted separately, and regression targets only where they are equal). Predictions rest on the rationale.
+    with the supervised contrastive loss :math:`L_{con}` of the rationales' embeddings (see `supervised_contrast`; tasks
+    are contrasted separately, and regression targets only where they are equal). Predictions rest on the rationale.
     """
 
     name: ClassVar[str] = "ciga"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Chen et al., NeurIPS 2022"
-    Settings: ClassVar[type[MethodSettings]] = CIGASettings
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
         "v1": lambda: CIGASettings(beta=0.0),
         "v2": CIGASettings,
@@ -82,27 +77,25 @@ class CIGA(SubgraphMethod):
         self.environment_head = Head(backbone, schema.task.outputs) if self.settings.beta else None
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The rationale's risk, the contrast of rationales and, in version 2, the complement's loss."""
-        chosen: CIGASettings = self.settings
-        parts = self.parts(batch)
-        h = self.embed(batch, parts.rationale, parts)
+        """The rationale's risk, the contrastive loss of rationales and, in version 2, the complement's loss."""
+        settings, parts = self.settings, self.parts(batch)
+        h = self.embed_part(batch, parts.rationale, parts)
         losses, known = label_losses(self.classifier.head(h, batch), batch, self.schema.task)
-        compared = h
-        if chosen.contrast == "scorer":
-            compared = pool_part(parts.features, parts.rationale, batch, self.backbone.pool)
         labels = batch.y.reshape(len(h), -1)
-        contrast = supervised_contrast(compared, labels, known, chosen.temperature)
-        terms = {"rationale": mean_over(losses, known), "contrast": chosen.alpha * contrast}
+        if settings.contrast == "scorer":
+            h = pool_part(parts.features, parts.rationale, batch, self.backbone.pool)
+        contrast = supervised_contrast(h, labels, known, settings.temperature)
+        terms = {"rationale": mean_over(losses, known), "contrast": settings.alpha * contrast}
         if self.environment_head is not None:
             complement = self.complement_losses(batch, parts)
-            terms["hinge"] = chosen.beta * hinge(losses, complement, known, chosen.hinge_side, chosen.hinge_mean)
+            terms["hinge"] = settings.beta * hinge(losses, complement, known, settings.hinge_side, settings.hinge_mean)
         return terms
 
     def complement_losses(self, batch: GraphBatch, parts: Parts) -> Tensor:
         """The loss of each label, predicted from the complement `[B, T]`."""
         assert self.environment_head is not None
         with statistics_kept(self.classifier):
-            h = self.embed(batch, parts.complement, parts)
+            h = self.embed_part(batch, parts.complement, parts)
         h = h.detach() if self.settings.hinge_reach == "head" else h
         losses, _ = label_losses(self.environment_head(h, batch), batch, self.schema.task)
         return losses
@@ -114,5 +107,5 @@ def hinge(
     """Mean of the complement's losses `[B, T]` where they are on that side of the rationale's; 0 if none is."""
     counts = (complement > rationale) if side == "worse" else (complement < rationale)
     counts = (counts & known).detach()
-    number = counts if over == "chosen" else known
-    return torch.where(counts, complement, 0).sum() / number.sum().clamp(min=1)
+    divisor = counts if over == "chosen" else known
+    return torch.where(counts, complement, 0).sum() / divisor.sum().clamp(min=1)

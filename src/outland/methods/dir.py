@@ -1,8 +1,7 @@
-"""Discovering Invariant Rationales: right in every environment that other graphs' complements make."""
+"""Discovering Invariant Rationales: low risk in every environment that other graphs' complements make."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,10 +14,10 @@ from outland.methods.parts.risk import label_losses
 from outland.methods.parts.schedules import power
 from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings
 from outland.nn import BackboneSettings, Head, statistics_kept
-from outland.settings import check_ranges
+from outland.settings import NonNegative, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class DIRSettings(SubgraphSettings):
     """Hyper-parameters of DIR.
 
@@ -31,38 +30,33 @@ class DIRSettings(SubgraphSettings):
         variance: of the `risk`; or of the batch's summed risk (`batch`), B² times as large, as in the public code.
     """
 
-    alpha: float = 1e-2
-    power: float = 1.6
-    cap: float | None = None
+    alpha: NonNegative = 1e-2
+    power: NonNegative = 1.6
+    cap: NonNegative | None = None
     objective: Literal["code", "paper"] = "code"
     variance: Literal["risk", "batch"] = "risk"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", alpha=(0, None), power=(0, None), cap=(0, None))
 
-
-class DIR(SubgraphMethod):
+class DIR(SubgraphMethod[DIRSettings]):
     r"""Discovering Invariant Rationales for Graph Neural Networks (Wu et al., ICLR 2022).
 
-    Edge scores s cut each graph into a rationale C, the best share r of its edges, and a complement S. Every
-    rationale meets every complement of the batch: complement j gates the logits of all rationales.
+    Edge scores s split each graph into a rationale C, the best share r of its edges, and a complement S. Every
+    rationale is paired with every complement of the batch: complement j gates the logits of all rationales.
 
     .. math::
         & R_j = \mathbb{E}_i\,\ell\big(f_c(h_{C_i}) \odot \sigma(f_s(h_{S_j})), y_i\big) \\
         & \min\; \mathbb{E}_i\,\ell(f_c(h_{C_i}), y_i) + \alpha'\,\mathbb{E}_j R_j + \alpha'\,\mathrm{Var}_j R_j,
           \quad \min_{f_s}\; \mathbb{E}_i\,\ell(f_s(h_{S_i}), y_i)
 
-    The complement's head f_s learns from its own loss and from nothing else, and that loss moves nothing else: its
-    input and the gates are detached, so one phase makes both moves. Predictions rest on f_c(h_C). As everywhere here a
-    batch is a step, where the authors' scripts for Motif and digits add up gradients over an epoch; their ratio is .25
-    on Motif, the default, and .8 on digits and molecules (`dir:molecules`), with α 10⁻⁴.
+    The complement's head f_s is trained by its own loss and by no other, and that loss trains nothing else: its input
+    and the gates are detached, so one phase serves both. Predictions rest on f_c(h_C). As everywhere here a batch is a
+    step, where the authors' scripts for Motif and digits add up gradients over an epoch; their ratio is .25 on Motif,
+    the default, and .8 on digits and molecules (`dir:molecules`), with α 10⁻⁴.
     """
 
     name: ClassVar[str] = "dir"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Wu et al., ICLR 2022"
-    Settings: ClassVar[type[MethodSettings]] = DIRSettings
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
         "molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4),
     }
@@ -73,22 +67,21 @@ class DIR(SubgraphMethod):
         self.environment_head = Head(backbone, schema.task.outputs)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The rationale's risk, alone and under interventions, and the complement's own."""
-        chosen: DIRSettings = self.settings
+        """The rationale's risk, alone and under interventions, and the complement's."""
         parts = self.parts(batch)
-        logits = self.classifier.head(self.embed(batch, parts.rationale, parts), batch)
+        logits = self.classifier.head(self.embed_part(batch, parts.rationale, parts), batch)
         with torch.no_grad(), statistics_kept(self.classifier):
-            environment = self.embed(batch, parts.complement, parts)
+            environment = self.embed_part(batch, parts.complement, parts)
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)
         mean, variance = batch.mean_graphs(risks), self.variance(risks, batch)
         complement, weight = self.risk(environment_logits, batch), progress.scalar(self.weight)
-        if chosen.objective == "paper":
+        if self.settings.objective == "paper":
             return {"interventions": mean, "variance": weight * variance, "complement": complement}
-        of_mean = progress.scalar(lambda now: min(self.weight(now), math.inf if chosen.cap is None else chosen.cap))
+        cap = math.inf if self.settings.cap is None else self.settings.cap
         return {
             "rationale": self.risk(logits, batch),
-            "interventions": of_mean * mean,
+            "interventions": progress.scalar(lambda now: min(self.weight(now), cap)) * mean,
             "variance": weight * variance,
             "complement": complement,
         }

@@ -1,7 +1,7 @@
-"""EERM: editors look for virtual environments that disagree, the classifier for what they agree on."""
+"""EERM: editors make virtual environments whose risks differ; the classifier lowers their mean and variance."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -15,10 +15,10 @@ from outland.methods.parts.environments import variance_over
 from outland.methods.parts.ranking import both_directions
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.nn import BackboneSettings, Mask
-from outland.settings import check_ranges
+from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class EERMSettings(MethodSettings):
     """Hyper-parameters of EERM.
 
@@ -26,23 +26,18 @@ class EERMSettings(MethodSettings):
         lr_editors: learning rate of the editors.
         editors: K, virtual environments of each graph.
         beta: β, weight of the mean risk against the variance.
-        strength: s, the largest chance with which an editor may drop an edge; 0 leaves every graph as it is.
+        strength: s, the largest probability with which an editor may drop an edge; 0 leaves every graph as it is.
         editor_layers: depth of the editors' own encoder.
     """
 
-    lr_editors: float = 1e-3
-    editors: int = 3
-    beta: float = 1.0
-    strength: float = 0.5
-    editor_layers: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", lr_editors=(0, None), editors=(1, None), beta=(0, None))
-        check_ranges(self, "method", strength=(0, 1), editor_layers=(1, None))
+    lr_editors: NonNegative = 1e-3
+    editors: PositiveInt = 3
+    beta: NonNegative = 1.0
+    strength: Fraction = 0.5
+    editor_layers: PositiveInt = 2
 
 
-class EERM(ERM):
+class EERM(ERM[EERMSettings]):
     r"""Handling Distribution Shifts on Graphs: An Invariance Perspective (Wu et al., ICLR 2022), for whole graphs.
 
     .. math::
@@ -52,65 +47,65 @@ class EERM(ERM):
             r = \mathrm{Var}_k\,\ell(f(g_k), y)
 
     The paper edits one large graph, with a table of logits over all pairs of nodes for each editor. Here the editors
-    are one network for all graphs: editor k drops an undirected edge with chance :math:`s\,\sigma(a_k)`, independently,
-    so that the probability in the score function is the one that is drawn from. They add no edges, take one step for
-    each of the classifier's, and are not started afresh each epoch. The reward is each graph's own variance, its
+    are one network for all graphs: editor k drops an undirected edge with probability :math:`s\,\sigma(a_k)`,
+    independently, so that the likelihood in the score function is that of the draw. They add no edges, take one step
+    for each of the classifier's, and are not initialised anew each epoch. The reward is each graph's own variance, its
     baseline the batch's mean. Variances are unbiased; of one editor, 0. Whole graphs at inference.
     """
 
     name: ClassVar[str] = "eerm"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Wu et al., ICLR 2022"
-    Settings: ClassVar[type[MethodSettings]] = EERMSettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"beta": (0.5, 1.0, 3.0), "lr_editors": (1e-4, 1e-3, 1e-2)}
     training_only: ClassVar[tuple[str, ...]] = ("editor",)
+    learns_augmentation: ClassVar[bool] = True
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: EERMSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
-        chosen: EERMSettings = self.settings
-        encoder = replace(backbone, layers=chosen.editor_layers)
-        self.editor = EdgeScorer(encoder, schema, backbone.width, chosen.editors)
+        encoder = replace(backbone, layers=self.settings.editor_layers)
+        self.editor = EdgeScorer(encoder, schema, backbone.width, self.settings.editors)
 
     def phases(self) -> list[Phase]:
-        """The classifier comes first, then the editors against what it has become."""
+        """The classifier first, then the editors against the updated classifier."""
         return [
             Phase("classifier", (self.classifier,), self.classifier_loss, self.settings.lr),
             Phase("editors", (self.editor,), self.editor_loss, self.settings.lr_editors),
         ]
 
     def classifier_loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """Low risk in every virtual environment, and the same in all."""
+        """Variance and mean of the risks in the virtual environments."""
         with torch.no_grad():
-            dropped = self.edits(batch, self.chances(batch))
+            dropped = self.draw_edits(batch, self.drop_probabilities(batch))
         losses, known = self.losses(batch, dropped)
         risks = losses.sum((0, 1)) / known.sum().clamp(min=1)
         variance = variance_over(risks, torch.ones_like(risks, dtype=torch.bool), unbiased=True)
         return {"variance": variance, "risk": self.settings.beta * risks.mean()}
 
     def editor_loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """REINFORCE: edits are more likely where they made environments disagree more than in other graphs."""
-        chances = self.chances(batch)
+        """REINFORCE: minus the log-likelihood of the edits, times how far a graph's reward is above the mean."""
+        probabilities = self.drop_probabilities(batch)
         with torch.no_grad():
-            dropped = self.edits(batch, chances)
+            dropped = self.draw_edits(batch, probabilities)
             reward, counts = self.rewards(*self.losses(batch, dropped))
-            gain = reward - mean_over(reward, counts)
-        likelihood = self.log_likelihood(batch, chances, dropped).sum(1)
-        return {"editors": -mean_over(gain * likelihood, counts)}
+            advantage = reward - mean_over(reward, counts)
+        log_likelihood = self.log_likelihood(batch, probabilities, dropped).sum(1)
+        return {"editors": -mean_over(advantage * log_likelihood, counts)}
 
-    def chances(self, batch: GraphBatch) -> Tensor:
-        """With what chance each editor drops each edge `[E, K]`; never for sure, so that logarithms are finite."""
+    def drop_probabilities(self, batch: GraphBatch) -> Tensor:
+        """Probability with which each editor drops each edge `[E, K]`, below 1 so that logarithms are finite."""
         logits, _ = self.editor(batch)
-        chances: Tensor = (self.settings.strength * logits.sigmoid()).clamp(max=1 - 1e-6)
-        return chances
+        probabilities: Tensor = (self.settings.strength * logits.sigmoid()).clamp(max=1 - 1e-6)
+        return probabilities
 
-    def edits(self, batch: GraphBatch, chances: Tensor) -> Tensor:
+    def draw_edits(self, batch: GraphBatch, probabilities: Tensor) -> Tensor:
         """Which edges each editor drops `[E, K]`, both directions together."""
-        draw = torch.rand(chances.shape, generator=self.random, device=chances.device, dtype=chances.dtype)
-        return both_directions(draw, batch) < chances
+        shape, device, dtype = probabilities.shape, probabilities.device, probabilities.dtype
+        uniform = torch.rand(shape, generator=self.random, device=device, dtype=dtype)
+        return both_directions(uniform, batch) < probabilities
 
-    def log_likelihood(self, batch: GraphBatch, chances: Tensor, dropped: Tensor) -> Tensor:
+    def log_likelihood(self, batch: GraphBatch, probabilities: Tensor, dropped: Tensor) -> Tensor:
         """Of each editor's edits of each graph `[B, K]`; an undirected edge counts once."""
-        logs = torch.where(dropped, chances.clamp(min=1e-12).log(), (-chances).log1p())
+        logs = torch.where(dropped, probabilities.clamp(min=1e-12).log(), (-probabilities).log1p())
         return batch.sum_edges(torch.where(batch.first_direction[:, None], logs, 0))
 
     def losses(self, batch: GraphBatch, dropped: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,5 +121,12 @@ class EERM(ERM):
     def rewards(losses: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Variance of each graph's mean loss over the views `[B]`, 0 for one view; and which graphs have a label."""
         mean = losses.sum(1) / known.sum(1, keepdim=True).clamp(min=1)
-        apart = (mean - mean.mean(1, keepdim=True)).square().sum(1)
-        return apart / max(mean.shape[1] - 1, 1), known.any(1)
+        squares = (mean - mean.mean(1, keepdim=True)).square().sum(1)
+        return squares / max(mean.shape[1] - 1, 1), known.any(1)
+
+    def augment(self, batch: GraphBatch) -> Mask:
+        """Weight 0 for the edges that one editor, drawn for each graph, drops."""
+        dropped = self.draw_edits(batch, self.drop_probabilities(batch))
+        editor = torch.randint(dropped.shape[1], (batch.num_graphs,), generator=self.random, device=batch.x.device)
+        dropped = dropped.gather(1, editor[batch.edge_batch, None]).squeeze(1)
+        return Mask.on_edges((~dropped).to(next(self.parameters()).dtype), batch)

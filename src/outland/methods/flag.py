@@ -1,19 +1,18 @@
-"""FLAG: adversarial noise on node inputs, found and used in the same few passes."""
+"""FLAG: adversarial noise on node inputs, by a few steps of gradient ascent whose risks are all minimised."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
-from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.base import MethodSettings, NodeInputs, Progress, Terms
 from outland.methods.erm import ERM
-from outland.settings import check_ranges
+from outland.settings import NonNegative, PositiveInt, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class FLAGSettings(MethodSettings):
     """Hyper-parameters of FLAG.
 
@@ -22,15 +21,11 @@ class FLAGSettings(MethodSettings):
         ascents: M, passes a step.
     """
 
-    size: float = 1e-2
-    ascents: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", size=(0, None), ascents=(1, None))
+    size: NonNegative = 1e-2
+    ascents: PositiveInt = 3
 
 
-class FLAG(ERM):
+class FLAG(ERM[FLAGSettings]):
     r"""Robust Optimization as Data Augmentation for Large-scale Graphs (Kong et al., CVPR 2022).
 
     .. math:: \delta_0 \sim U(-s, s), \quad
@@ -43,22 +38,32 @@ class FLAG(ERM):
     name: ClassVar[str] = "flag"
     family: ClassVar[str] = "augmentation"
     citation: ClassVar[str] = "Kong et al., CVPR 2022"
-    Settings: ClassVar[type[MethodSettings]] = FLAGSettings
+    learns_augmentation: ClassVar[bool] = True
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"size": (1e-3, 5e-3, 1e-2, 1e-1)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The mean loss over the ascent."""
+        """The mean risk over the passes of the ascent."""
         return {"risk": torch.stack([risk for risk, _ in self.ascent(batch)]).mean()}
 
     def ascent(self, batch: GraphBatch) -> Iterator[tuple[Tensor, Tensor]]:
-        """The risk of each pass and the noise it was taken at `[N, d]`."""
-        chosen: FLAGSettings = self.settings
-        clean = self.classifier.encoder.embed(batch)
-        noise = torch.rand(clean.shape, generator=self.random, device=clean.device, dtype=clean.dtype)
-        delta: Tensor = ((2 * noise - 1) * chosen.size).requires_grad_()
-        for last in [False] * (chosen.ascents - 1) + [True]:
-            risk = self.risk(self.classifier(batch, states=self.classifier.encoder.embed(batch) + delta), batch)
+        """The risk of each pass and the noise δ at which it was taken `[N, d]`."""
+        size, embed = self.settings.size, self.classifier.encoder.embed
+        clean = embed(batch)
+        uniform = torch.rand(clean.shape, generator=self.random, device=clean.device, dtype=clean.dtype)
+        delta: Tensor = ((2 * uniform - 1) * size).requires_grad_()
+        for remaining in reversed(range(self.settings.ascents)):
+            risk = self.risk(self.classifier(batch, states=embed(batch) + delta), batch)
             yield risk, delta
-            if not last:
-                (slope,) = torch.autograd.grad(risk, delta, retain_graph=True)
-                delta = (delta + chosen.size * slope.sign()).detach().requires_grad_()
+            if remaining:
+                (grad,) = torch.autograd.grad(risk, delta, retain_graph=True)
+                delta = (delta + size * grad.sign()).detach().requires_grad_()
+
+    def augment(self, batch: GraphBatch) -> NodeInputs:
+        """Node inputs with the noise of the last pass."""
+        with torch.enable_grad():
+            *_, (_, delta) = self.ascent(batch)
+        return NodeInputs((self.classifier.encoder.embed(batch) + delta).detach())
+
+    def unaugmented(self, batch: GraphBatch) -> NodeInputs:
+        """Node inputs without noise."""
+        return NodeInputs(self.classifier.encoder.embed(batch))

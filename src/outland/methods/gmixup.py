@@ -1,22 +1,23 @@
-"""G-Mixup: mix the graphons of classes, and train on graphs drawn from the mixtures as well."""
+"""G-Mixup: mix the graphons of classes, and train on graphs sampled from the mixtures as well."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from outland.errors import OutlandError
 from outland.graphs import GraphBatch, PackedGraphs, Schema, Shape
 from outland.graphs.gather import Gatherer
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.graphons import class_labels, degrees, fit_graphon, join, mixed_graphs
 from outland.nn import BackboneSettings
-from outland.settings import check_ranges
+from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class GMixupSettings(MethodSettings):
     """Hyper-parameters of G-Mixup.
 
@@ -28,17 +29,13 @@ class GMixupSettings(MethodSettings):
         draws: how many pairs of classes and shares are drawn.
     """
 
-    share: float = 0.2
-    ratio: float = 0.15
-    threshold: float = 0.2
-    draws: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", share=(0, 1), ratio=(0, None), threshold=(0, None), draws=(1, None))
+    share: Fraction = 0.2
+    ratio: NonNegative = 0.15
+    threshold: NonNegative = 0.2
+    draws: PositiveInt = 10
 
 
-class GMixup(ERM):
+class GMixup(ERM[GMixupSettings]):
     r"""G-Mixup: Graph Data Augmentation for Graph Classification (Han et al., ICML 2022).
 
     .. math:: W = \lambda W_i + (1-\lambda) W_j, \quad y = \lambda y_i + (1-\lambda) y_j, \quad
@@ -46,19 +43,18 @@ class GMixup(ERM):
               \min_\theta \frac{\hat R + \rho\,\hat R_{syn}}{1 + \rho}
 
     Before training, the training graphs of each class are aligned by degree, cropped or filled to their median number
-    of nodes, averaged, and cleaned by singular value thresholding into a graphon W. Node features of a place are mixed
-    likewise: real ones are means, categories are drawn by their frequencies, and where the only feature of every
+    of nodes, averaged, and denoised by singular value thresholding into a graphon W. Node features of a position are
+    mixed likewise: real ones are means, categories are drawn by their frequencies, and where the only feature of every
     training node is its degree, a new node has its own. A new edge has the features of a random edge of class i (with
-    chance λ) or j. Classes of yes/no questions are the answers to the first; of regression, the halves below and above
-    the median of the first number; and a class's label is its mean label, in every column. Each batch is joined by ρ
-    times as many synthetic graphs, so that batch norm meets both in proportion. Without two classes there is nothing
-    to mix: ERM.
+    probability λ) or j. Classes of yes/no questions are the answers to the first; of regression, the halves below and
+    above the median of the first number; and a class's label is its mean label, in every column. Each batch is joined
+    by ρ times as many synthetic graphs, so that batch norm meets both in proportion. Without two classes there is
+    nothing to mix: ERM.
     """
 
     name: ClassVar[str] = "g-mixup"
     family: ClassVar[str] = "augmentation"
     citation: ClassVar[str] = "Han et al., ICML 2022"
-    Settings: ClassVar[type[MethodSettings]] = GMixupSettings
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
         "paper": GMixupSettings,
         "released": lambda: GMixupSettings(share=0.01),
@@ -75,31 +71,31 @@ class GMixup(ERM):
         self.largest = (0, 0)  # nodes and edges of the largest of them
 
     def prepare(self, graphs: PackedGraphs, train: Tensor, seed: int) -> None:
-        """Fit a graphon to each class of the training graphs and draw the synthetic ones."""
-        chosen: GMixupSettings = self.settings
+        """Fit a graphon to each class of the training graphs and sample the synthetic ones."""
         self.synthetic = None
-        if not chosen.ratio:
+        if not self.settings.ratio:
             return
         train = train.cpu()
-        group, label = class_labels(graphs.y[train.to(graphs.device)].cpu(), self.schema.task)
+        classes, labels = class_labels(graphs.y[train.to(graphs.device)].cpu(), self.schema.task)
         size = int(graphs.node_counts[train].median())
-        graphons, tells_degree = [], self.schema.node.width == 1
-        for number in group[group >= 0].unique():
-            own = group == number
-            members = graphs.select(train[own]).to("cpu")
-            tells_degree = tells_degree and bool((members.x == degrees(members, self.schema.node)).all())
-            graphons.append(fit_graphon(members, label[own].nanmean(0), size, chosen.threshold, self.schema.node))
+        graphons, feature_is_degree = [], self.schema.node.width == 1
+        for number in classes[classes >= 0].unique():
+            in_class = classes == number
+            members = graphs.select(train[in_class]).to("cpu")
+            feature_is_degree = feature_is_degree and bool((members.x == degrees(members, self.schema.node)).all())
+            label = labels[in_class].nanmean(0)
+            graphons.append(fit_graphon(members, label, size, self.settings.threshold, self.schema.node))
         if len(graphons) > 1:
-            total = max(1, round(chosen.ratio * len(train)))
+            total = max(1, round(self.settings.ratio * len(train)))
             random = torch.Generator().manual_seed(seed)
-            made = mixed_graphs(graphons, total, chosen.draws, chosen.share, self.schema.node, random)
-            if tells_degree:
-                made = replace(made, x=degrees(made, self.schema.node).to(made.x.dtype))
-            self.synthetic = Gatherer(made.to(graphs.device))
-            self.largest = int(made.node_counts.max()), int(made.edge_counts.max())
+            sampled = mixed_graphs(graphons, total, self.settings.draws, self.settings.share, self.schema.node, random)
+            if feature_is_degree:
+                sampled = replace(sampled, x=degrees(sampled, self.schema.node).to(sampled.x.dtype))
+            self.synthetic = Gatherer(sampled.to(graphs.device))
+            self.largest = int(sampled.node_counts.max()), int(sampled.edge_counts.max())
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The mean loss over originals and synthetic graphs."""
+        """The mean loss over original and synthetic graphs."""
         if self.synthetic is None:
             return super().loss(batch, progress)
         more, ratio = self.draw(self.synthetic, batch), self.settings.ratio
@@ -111,10 +107,16 @@ class GMixup(ERM):
         }
 
     def draw(self, synthetic: Gatherer, batch: GraphBatch) -> GraphBatch:
-        """Synthetic graphs to go with a batch, at least one, in a layout that has room for any of them."""
-        made, (nodes, edges) = synthetic.graphs, self.largest
+        """Synthetic graphs to go with a batch, at least one, padded to a shape that holds any of them."""
+        graphs, (nodes, edges) = synthetic.graphs, self.largest
         count = max(1, round(self.settings.ratio * batch.num_graphs))
-        index = torch.randint(len(made), (count,), generator=self.random, device=made.device)
-        wanted = (self.settings.ratio * batch.real_graphs.sum()).round().clamp(min=1)
-        index = torch.where(torch.arange(count, device=made.device) < wanted, index, -1)
+        index = torch.randint(len(graphs), (count,), generator=self.random, device=graphs.device)
+        real_count = (self.settings.ratio * batch.real_graphs.sum()).round().clamp(min=1)
+        index = torch.where(torch.arange(count, device=graphs.device) < real_count, index, -1)
         return synthetic.padded(index, Shape(count, count * nodes + 1, count * edges))
+
+    def augment(self, batch: GraphBatch) -> PackedGraphs:
+        """All synthetic graphs, whatever the batch."""
+        if self.synthetic is None:
+            raise OutlandError("g-mixup has made no graphs: call its prepare(graphs, train, seed) first")
+        return self.synthetic.graphs

@@ -1,7 +1,6 @@
-"""Group distributionally robust optimisation: work hardest on the worst environment."""
+"""Group distributionally robust optimisation: the largest weight on the worst environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -12,10 +11,10 @@ from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.environments import environment_risks
 from outland.nn import BackboneSettings
-from outland.settings import check_ranges
+from outland.settings import NonNegative, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class GroupDROSettings(MethodSettings):
     """Hyper-parameters of GroupDRO.
 
@@ -24,48 +23,43 @@ class GroupDROSettings(MethodSettings):
         memory: `persistent` weights grow from batch to batch, as in the paper; `batch` starts anew each time (GOOD).
     """
 
-    step: float = 0.01
+    step: NonNegative = 0.01
     memory: Literal["persistent", "batch"] = "persistent"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", step=(0, None))
 
-
-class GroupDRO(ERM):
+class GroupDRO(ERM[GroupDROSettings]):
     r"""Distributionally Robust Neural Networks for Group Shifts (Sagawa et al., ICLR 2020).
 
     .. math:: \min_\theta \sum_s q_s R_s, \qquad q_s \leftarrow q_s\,e^{\eta R_s} \ \text{(normalised)}
 
-    The weights carry no gradient and are kept as logarithms, so that they cannot overflow. An environment that is not
-    in the batch keeps its share of the memory; the loss weighs those that are there, to a sum of 1.
+    The weights carry no gradient and are stored as logarithms, so that they cannot overflow. An environment that is not
+    in the batch keeps its weight; in the loss, the weights of those that are there sum to 1.
     """
 
     name: ClassVar[str] = "groupdro"
     citation: ClassVar[str] = "Sagawa et al., ICLR 2020"
     needs_environments: ClassVar[bool] = True
-    Settings: ClassVar[type[MethodSettings]] = GroupDROSettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "step": (1e-3, 1e-2, 1e-1, 1.0),
         "memory": ("batch", "persistent"),
     }
     log_weights: Tensor
 
-    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None) -> None:
+    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GroupDROSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.register_buffer("log_weights", torch.zeros(schema.environments))
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The environments' losses, weighted towards the worst."""
+        """The weighted sum of the environments' risks."""
         risks, present = environment_risks(self.classifier(batch), batch, self.schema)
         return {"weighted_risk": (self.weights(risks.detach(), present) * risks).sum()}
 
     def weights(self, risks: Tensor, present: Tensor) -> Tensor:
-        """The weight of each environment after seeing these risks."""
-        moved = torch.where(present, self.settings.step * risks, 0)
+        """Update the weights by these risks, and return those of the environments present `[S]`."""
+        gains = torch.where(present, self.settings.step * risks, 0)
         if self.settings.memory == "batch":
-            return torch.where(present, moved, -torch.inf).softmax(0).nan_to_num()
+            return torch.where(present, gains, -torch.inf).softmax(0).nan_to_num()
         with torch.no_grad():
-            self.log_weights.add_(moved).sub_(self.log_weights.logsumexp(0))
-        here = torch.where(present, self.log_weights, -torch.inf).softmax(0).nan_to_num()
-        return here.to(risks.dtype)
+            self.log_weights.add_(gains).sub_(self.log_weights.logsumexp(0))
+        weights = torch.where(present, self.log_weights, -torch.inf).softmax(0).nan_to_num()
+        return weights.to(risks.dtype)

@@ -1,9 +1,9 @@
-"""Graph stochastic attention: every edge is uncertain unless the label pays for its certainty."""
+"""Graph stochastic attention: every edge is kept at random, and certainty about it is penalised."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
@@ -12,21 +12,23 @@ from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concre
 from outland.methods.parts.risk import mean_over
 from outland.methods.parts.schedules import staircase
 from outland.nn import BackboneSettings, GraphNet, Mask
-from outland.settings import check_ranges
+from outland.settings import Fraction, NonNegative, PositiveInt, settings
+
+Probability = Annotated[float, Field(ge=0.01, le=0.99)]
 
 
-@dataclass(frozen=True)
+@settings("method")
 class GSATSettings(MethodSettings):
     """Hyper-parameters of GSAT.
 
     Args:
-        bottleneck: c, weight of the divergence from coins with chance r.
+        bottleneck: c, weight of the divergence from Bernoulli(r).
         final_r: r in the end.
         first_r: r in the first epochs.
         step_r: by how much r falls every `interval` epochs.
         interval: epochs between two values of r.
-        over: attention over each `edge`, or over each `node`, whose product weighs the edge between two.
-        temperature: τ of the relaxed coins.
+        over: attention over each `edge`, or over each `node`, where the product of two weighs the edge between them.
+        temperature: τ of the relaxed Bernoulli draws.
         dropout: inside the attention network.
         divergence: of the `sample` α, as the authors' code has it, whose expectation is not 0 at p = r; or of the
             `probability` p itself, as the paper's bound has it.
@@ -34,42 +36,36 @@ class GSATSettings(MethodSettings):
             what early versions of the code, and those derived from them, did by mistake.
     """
 
-    bottleneck: float = 1.0
-    final_r: float = 0.7
-    first_r: float = 0.9
-    step_r: float = 0.1
-    interval: int = 10
+    bottleneck: NonNegative = 1.0
+    final_r: Probability = 0.7
+    first_r: Probability = 0.9
+    step_r: Fraction = 0.1
+    interval: PositiveInt = 10
     over: Literal["edge", "node"] = "edge"
-    temperature: float = 1.0
-    dropout: float = 0.5
+    temperature: Annotated[float, Field(ge=1e-3)] = 1.0
+    dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.5
     divergence: Literal["sample", "probability"] = "sample"
     symmetric: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", bottleneck=(0, None), final_r=(0.01, 0.99), first_r=(0.01, 0.99), step_r=(0, 1))
-        check_ranges(self, "method", interval=(1, None), temperature=(1e-3, None), dropout=(0, 0.99))
 
-
-class GSAT(Method):
+class GSAT(Method[GSATSettings]):
     r"""Interpretable and Generalizable Graph Learning via Stochastic Attention Mechanism (Miao et al., ICML 2022).
 
     One GNN reads the graph twice: first whole, to score its edges z (or nodes), then with every message weighed by
-    a coin α, relaxed and drawn anew in each step, σ(z) at inference.
+    α ~ Bernoulli(σ(z)), relaxed and drawn anew in each step, σ(z) at inference.
 
     .. math:: \min \hat R(f(g; \alpha)) + c\,\overline{\alpha\log\frac{\alpha}{r}
               + (1-\alpha)\log\frac{1-\alpha}{1-r}}, \quad
               \alpha = \sigma\Big(\frac{z + \log u - \log(1-u)}{\tau}\Big), \quad u \sim U(0, 1)
 
-    The mean is over all edges (nodes) of the batch, each direction with its own coin. r falls by steps; the authors
+    The mean is over all edges (nodes) of the batch, each direction with its own draw. r falls by steps; the authors
     take checkpoints only once it has reached its final value. Weights act on messages alone: a node's own state stays,
-    and a virtual node passes them by.
+    and messages through a virtual node are not weighed.
     """
 
     name: ClassVar[str] = "gsat"
     family: ClassVar[str] = "graph"
     citation: ClassVar[str] = "Miao et al., ICML 2022"
-    Settings: ClassVar[type[MethodSettings]] = GSATSettings
     presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
         "spurious-motif": lambda: GSATSettings(lr=3e-3),
         "mnist": lambda: GSATSettings(over="node", interval=30),
@@ -83,48 +79,46 @@ class GSAT(Method):
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GSATSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
-        chosen: GSATSettings = self.settings
         self.classifier = GraphNet(backbone, schema)
-        self.attention = AttentionScore(backbone.width, chosen.over, chosen.dropout)
+        self.attention = AttentionScore(backbone.width, self.settings.over, self.settings.dropout)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The mean loss under the drawn coins, and what their certainty costs."""
-        chosen: GSATSettings = self.settings
-        states, score = self._read(batch)
-        alpha = concrete(score, chosen.temperature, self.random)
-        priced = alpha if chosen.divergence == "sample" else score.sigmoid()
+        """The mean loss under the drawn weights α, and their divergence from Bernoulli(r)."""
+        settings = self.settings
+        states, score = self.scores(batch)
+        alpha = concrete(score, settings.temperature, self.random)
+        probability = alpha if settings.divergence == "sample" else score.sigmoid()
         r = progress.scalar(
-            lambda now: staircase(now.epoch, chosen.interval, chosen.first_r, chosen.step_r, chosen.final_r)
+            lambda now: staircase(now.epoch, settings.interval, settings.first_r, settings.step_r, settings.final_r)
         )
-        real = batch.real_edges if chosen.over == "edge" else batch.real_nodes
+        real = batch.real_edges if settings.over == "edge" else batch.real_nodes
         return {
             "risk": self.risk(self.classifier(batch, self.weigh(alpha, batch), states), batch),
-            "divergence": chosen.bottleneck * mean_over(bernoulli_kl(priced, r), real),
+            "divergence": settings.bottleneck * mean_over(bernoulli_kl(probability, r), real),
         }
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Logits with every edge weighed by its probability."""
-        states, score = self._read(batch)
-        logits: Tensor = self.classifier(batch, self.weigh(score.sigmoid(), batch), states)
-        return logits
+    def readout(self, batch: GraphBatch) -> Tensor:
+        """Graph embeddings with every edge weighed by its probability."""
+        states, score = self.scores(batch)
+        return self.classifier.embed(batch, self.weigh(score.sigmoid(), batch), states)
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """The probabilities; over edges, no node is masked."""
-        _, score = self._read(batch)
+        _, score = self.scores(batch)
         alpha = score.sigmoid()
         mask = self.weigh(alpha, batch).symmetric(batch)
         return {"stable": mask if self.settings.over == "edge" else Mask(alpha, mask.edge)}
 
     def weigh(self, alpha: Tensor, batch: GraphBatch) -> Mask:
-        """Edge weights from coins on edges or nodes; node inputs keep weight 1."""
+        """Edge weights from α on edges or nodes; node inputs keep weight 1."""
         if self.settings.over == "node":
             edge = batch.at_source(alpha) * batch.at_target(alpha)
         else:
             edge = (alpha + batch.reversed(alpha)) / 2 if self.settings.symmetric else alpha
         return Mask.on_edges(edge, batch)
 
-    def _read(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """The first pass: the vectors that enter the network, and the scores that leave it."""
+    def scores(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """The first pass: node vectors that enter the network, and the scores z of edges or nodes."""
         states = self.classifier.encoder.embed(batch)
         score: Tensor = self.attention(self.classifier.encoder(batch, states=states), batch)
         return states, score

@@ -1,22 +1,22 @@
-"""M-Mixup: mix pairs of graphs after the readout, and their labels alike."""
+"""M-Mixup: mix pairs of graphs after the readout, and their labels in the same proportion."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from outland.graphs import GraphBatch
-from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.base import GraphEmbeddings, MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.pairing import reordered
 from outland.methods.parts.ranking import permutation
 from outland.methods.parts.risk import label_losses, mean_over
-from outland.settings import check_ranges
+from outland.settings import settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class MMixupSettings(MethodSettings):
     """Hyper-parameters of M-Mixup.
 
@@ -24,14 +24,10 @@ class MMixupSettings(MethodSettings):
         alpha: of the Beta(α, α) that the share of the first graph is drawn from, once a batch; small is weak mixing.
     """
 
-    alpha: float = 0.4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", alpha=(1e-3, None))
+    alpha: Annotated[float, Field(ge=1e-3)] = 0.4
 
 
-class MMixup(ERM):
+class MMixup(ERM[MMixupSettings]):
     r"""Mixup for Node and Graph Classification (Wang et al., WWW 2021).
 
     .. math:: \tilde h = \lambda h + (1-\lambda) h_\pi, \quad
@@ -43,12 +39,13 @@ class MMixup(ERM):
     name: ClassVar[str] = "m-mixup"
     family: ClassVar[str] = "augmentation"
     citation: ClassVar[str] = "Wang et al., WWW 2021"
-    Settings: ClassVar[type[MethodSettings]] = MMixupSettings
+    learns_augmentation: ClassVar[bool] = True
+    augmented_together: ClassVar[int] = 32  # one share and one order for as many as a training batch has
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (0.2, 0.4, 1.0, 2.0, 4.0)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mixed loss on mixed embeddings."""
-        return {"risk": self.mixed(batch, self.share(batch), permutation(batch, self.random))}
+        return {"risk": self.mixed_risk(batch, self.share(batch), permutation(batch, self.random))}
 
     def share(self, batch: GraphBatch) -> Tensor:
         """λ, from two gamma draws."""
@@ -56,11 +53,20 @@ class MMixup(ERM):
         draws = torch._standard_gamma(shape, generator=self.random).clamp(min=1e-12)
         return (draws[0] / draws.sum()).to(next(self.parameters()).dtype)
 
-    def mixed(self, batch: GraphBatch, share: Tensor, order: Tensor) -> Tensor:
-        """The loss for a given share and order."""
+    def mixed_risk(self, batch: GraphBatch, share: Tensor, order: Tensor) -> Tensor:
+        """The mixed loss for a given share and order."""
         h = self.classifier.embed(batch)
-        partner, other = reordered(h, batch, order)
-        logits = self.classifier.head(share * h + (1 - share) * partner, batch)
-        own, known = label_losses(logits, batch, self.schema.task)
-        theirs, known_other = label_losses(logits, other, self.schema.task)
-        return mean_over(share * own + (1 - share) * theirs, known & known_other)
+        partner_h, partners = reordered(h, batch, order)
+        logits = self.classifier.head(share * h + (1 - share) * partner_h, batch)
+        losses, known = label_losses(logits, batch, self.schema.task)
+        partner_losses, partner_known = label_losses(logits, partners, self.schema.task)
+        return mean_over(share * losses + (1 - share) * partner_losses, known & partner_known)
+
+    def augment(self, batch: GraphBatch) -> GraphEmbeddings:
+        """Mixed embeddings, with the label of the graph that has the larger share."""
+        h, share, order = self.classifier.embed(batch), self.share(batch), permutation(batch, self.random)
+        return GraphEmbeddings(share * h + (1 - share) * h[order], batch.y if share >= 0.5 else batch.y[order])
+
+    def unaugmented(self, batch: GraphBatch) -> GraphEmbeddings:
+        """Embeddings that are not mixed."""
+        return GraphEmbeddings(self.classifier.embed(batch), batch.y)

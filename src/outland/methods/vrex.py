@@ -1,17 +1,17 @@
-"""Risk extrapolation: environments should be equally hard."""
+"""Risk extrapolation: the same risk in every environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from outland.graphs import GraphBatch
-from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.environments import environment_risks, variance_over
 from outland.methods.parts.penalty import PenaltySettings
+from outland.settings import NonNegative, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class VRExSettings(PenaltySettings):
     """Hyper-parameters of VREx.
 
@@ -21,11 +21,11 @@ class VRExSettings(PenaltySettings):
         unbiased: divide the variance by the number of environments less one, as GOOD does; else by their number.
     """
 
-    penalty: float = 10.0
+    penalty: NonNegative = 10.0
     unbiased: bool = True
 
 
-class VREx(ERM):
+class VREx(ERM[VRExSettings]):
     r"""Out-of-Distribution Generalization via Risk Extrapolation (Krueger et al., ICML 2021).
 
     .. math:: \min_\theta \hat R + \beta\,\mathrm{Var}_s(R_s)
@@ -36,16 +36,14 @@ class VREx(ERM):
     name: ClassVar[str] = "vrex"
     citation: ClassVar[str] = "Krueger et al., ICML 2021"
     needs_environments: ClassVar[bool] = True
-    Settings: ClassVar[type[MethodSettings]] = VRExSettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"penalty": (1.0, 10.0, 100.0, 1000.0), "warm_up": (0, 500)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
-        """The mean loss, and the variance of the environments' losses."""
-        chosen: VRExSettings = self.settings
+        """The mean loss, and the weighted variance of the environments' risks."""
         logits = self.classifier(batch)
         risks, present = environment_risks(logits, batch, self.schema)
-        weight = progress.scalar(chosen.weight)
+        weight = progress.scalar(self.settings.weight)
         return {
             "risk": self.risk(logits, batch),
-            "variance": weight * variance_over(risks, present, chosen.unbiased),
+            "variance": weight * variance_over(risks, present, self.settings.unbiased),
         }

@@ -25,11 +25,15 @@ class Head(nn.Module):
             self.dropout = Dropout(settings.dropout)
         self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
 
-    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits of each graph."""
+    def hidden(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """What the last linear layer reads: `[B, d]` itself, or the hidden layer `[B, 2d]`."""
         if self.expand is not None:
             h = normed(self.expand, self.norm, h, batch.graph_mask, relu=True, dropout=self.dropout)
-        logits: Tensor = self.linear(h)
+        return h
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits of each graph."""
+        logits: Tensor = self.linear(self.hidden(h, batch))
         return logits
 
 

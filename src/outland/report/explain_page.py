@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from outland.estimators.distance import FLAGS
 from outland.estimators.explained import Explained
-from outland.estimators.explaining import has_masks
 from outland.estimators.fragments import rank_pieces
 from outland.estimators.model import FittedModel
 from outland.estimators.seen import seen_words
@@ -36,7 +35,7 @@ def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left
         made=time.strftime("%Y-%m-%d"),
         notes=[shading(model, atoms, bonds), numbers(model, known), *_flattery(rows)],
         any_seen=any(row.seen for row in rows),
-        stable=has_masks(model.method),
+        stable=model.method.has_masks,
         classes=[str(one) for one in model.classes],
         flags=FLAGS,
         known=known,

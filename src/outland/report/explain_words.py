@@ -5,12 +5,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from outland.estimators.explained import Explained, way
-from outland.estimators.explaining import has_masks
 from outland.estimators.model import FittedModel
 from outland.estimators.words import MEANING, distance_words, kept_word, limit_words
 
 _FLAT = 0.05  # spread of weights below which a mask tells nothing apart
-_MASKS_STATES = ("cal", "grea")  # their masks act after all layers
 
 
 def flat(weights: Iterable[float]) -> str:
@@ -37,23 +35,16 @@ def flat_words(atoms: str, bonds: str) -> str:
 def shading(model: FittedModel, atoms: str, bonds: str) -> str:
     """What shaded and pale parts are."""
     lines = [f"Shading is {way(model)}."]
-    if has_masks(model.method):
+    if model.method.has_masks:
         lines.append(f"Pale parts are environment. {MEANING}")
-    layers = _layers_before(model)
-    if layers:
+    layers = model.method.mask_depth
+    if model.method.has_masks and layers:
         lines.append(
             f"An atom stands for its neighbourhood: {model.method.name} weighs atoms after {layers} layers, in which "
             f"each has heard of those up to {layers} bonds away."
         )
     lines += [flat_words(atoms, bonds), "Shading says what the model looks at, not what is true."]
     return " ".join(filter(None, lines))
-
-
-def _layers_before(model: FittedModel) -> int:
-    """Layers that read the whole molecule before the mask acts."""
-    if model.method.name in _MASKS_STATES:
-        return int(model.about["backbone"]["layers"])
-    return int(model.about["settings"].get("front_layers", 0)) if has_masks(model.method) else 0
 
 
 def numbers(model: FittedModel, known: bool) -> str:

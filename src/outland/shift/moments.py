@@ -1,7 +1,6 @@
-"""The masks that an augmentation lays on a few fixed graphs at successive moments of training, and their diversity."""
+"""The masks of an augmentation on a few fixed graphs at successive moments of training, and their diversity."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean, pstdev
 from typing import Any, Literal
 
@@ -12,14 +11,14 @@ from outland.datasets import DataFolder
 from outland.errors import OutlandError
 from outland.graphs import Batches, Cache, PackedGraphs, Splits
 from outland.methods import Method
-from outland.shift.augmented import asked, training_mask
+from outland.shift.augmented import evaluating, training_mask
 from outland.shift.diversity import bernoulli_entropies, factorised_entropies, joint_entropy
 from outland.training import RunSpec, Trainer, prepare
 from outland.training.callbacks import Callback
 
 Over = Literal["edge", "node"]
 _BATCH = 128
-_SOFT = 10  # bins of masks that are not all zeros and ones
+_SOFT_BINS = 10  # of masks that are not all zeros and ones
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,13 @@ class Diversity:
     """Conditional entropy of a method's augmentations, mean and standard deviation over graphs, all from 0 to 1.
 
     Args:
-        method: whose augmentations.
+        method: name of the method.
         over: entries of `edge` or of `node` masks.
-        moments: T, how many versions of each graph.
-        graphs: how many graphs.
-        bins: into which mask values were cut.
-        parts: for `full` graph, and where the truth is known `environment` and `stable` part: the entropy by estimator
-            (`factorised`, `corrected`, `bernoulli`, `joint`), as mean and spread.
+        moments: T, number of masks of each graph.
+        graphs: number of graphs.
+        bins: of mask values.
+        parts: for the `full` graph, and where the truth is known for its `environment` and `stable` part: the entropy
+            by estimator (`factorised`, `corrected`, `bernoulli`, `joint`), as mean and standard deviation.
     """
 
     method: str
@@ -49,20 +48,20 @@ class Diversity:
 
 
 class Moments(Callback):
-    """Watches a run and writes down masks: give it to the `Trainer` as its callback.
+    """Records the masks of a run: give it to the `Trainer` as its callback.
 
-    Networks are in evaluation mode when they are asked. So AIA's masks follow from its weights alone, and their
-    diversity is variation over training time; DropEdge draws afresh at every moment. The run itself is not disturbed:
-    its random numbers are its own.
+    Networks are in evaluation mode when masks are computed. So AIA's masks follow from its weights alone, and their
+    diversity is variation over training time; DropEdge draws anew at every moment. The run's own random numbers are not
+    used.
 
     Args:
         method: the model that is being trained.
         splits: its data.
-        most: the first so many of the training graphs, in an order drawn by `seed`.
+        most: number of training graphs, drawn by `seed`.
         every: steps between two moments; None is the end of each epoch.
         skip: moments at the start that are left out: warm-up.
-        seed: of the choice of graphs, and of draws.
-        callback: what a person sees of the run.
+        seed: of the choice of graphs, and of random masks.
+        callback: another callback, which is called first.
     """
 
     def __init__(
@@ -79,46 +78,44 @@ class Moments(Callback):
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         self.method, self.graphs = method, splits.graphs.select(train[order[:most]])
         self.every, self.skip, self.seed, self.inner = every, skip, seed, callback or Callback()
-        self.steps = self.seen = 0
+        self.steps = self.moments = 0
         self.masks: dict[Over, list[Tensor]] = {"edge": [], "node": []}
 
     def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Training begins."""
+        """Pass on to the inner callback."""
         self.inner.on_train_start(title, epochs, steps, done)
 
     def on_step_end(self) -> None:
-        """One step was taken."""
+        """Record masks every few steps."""
         self.inner.on_step_end()
         self.steps += 1
         if self.every is not None and self.steps % self.every == 0:
             self.take()
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
-        """An epoch is over."""
+        """Record masks at the end of an epoch."""
         self.inner.on_epoch_end(row, metric)
         if self.every is None:
             self.take()
 
     def on_train_end(self) -> None:
-        """Training is over."""
+        """Pass on to the inner callback."""
         self.inner.on_train_end()
 
     def take(self) -> None:
-        """Write down the masks of this moment."""
-        self.seen += 1
-        if self.seen <= self.skip:
+        """Record the masks of this moment."""
+        self.moments += 1
+        if self.moments <= self.skip:
             return
-        found: dict[Over, list[Tensor]] = {"edge": [], "node": []}
-        with asked(self.method, self.seed + self.seen), torch.no_grad():
+        masks = []
+        with evaluating(self.method, self.seed + self.moments), torch.no_grad():
             for batch in Batches(self.graphs, torch.arange(len(self.graphs)), _BATCH):
-                mask = training_mask(self.method, batch).symmetric(batch)
-                found["edge"].append(mask.edge)
-                found["node"].append(mask.node)
-        for over, rows in found.items():
-            self.masks[over].append(torch.cat(rows).float().cpu())
+                masks.append(training_mask(self.method, batch).symmetric(batch))
+        self.masks["edge"].append(torch.cat([mask.edge for mask in masks]).float().cpu())
+        self.masks["node"].append(torch.cat([mask.node for mask in masks]).float().cpu())
 
     def diversity(self, over: Over = "edge", bins: int | None = None) -> Diversity:
-        """The entropy of what was written down."""
+        """The entropy of the recorded masks."""
         if len(self.masks[over]) < 2:
             raise OutlandError(
                 f"diversity needs at least two moments, and there are {len(self.masks[over])}: "
@@ -126,17 +123,17 @@ class Moments(Callback):
             )
         masks = torch.stack(self.masks[over])
         binary = bool(((masks == 0) | (masks == 1)).all())
-        chosen = bins or (2 if binary else _SOFT)
-        found = Diversity(self.method.name, over, len(masks), len(self.graphs), chosen)
-        return replace(found, parts=_parts(masks, self.graphs, over, chosen))
+        bins = bins or (2 if binary else _SOFT_BINS)
+        parts = _parts(masks, self.graphs, over, bins)
+        return Diversity(self.method.name, over, len(masks), len(self.graphs), bins, parts)
 
 
 def fresh_draws(method: Method, splits: Splits, moments: int, most: int = 1000, seed: int = 0) -> Moments:
-    """Moments of a model that stands still: for augmentations that are drawn and not learned."""
-    watched = Moments(method, splits, most, seed=seed)
+    """Moments of a model that is not trained: for augmentations that are random and not learned."""
+    recorder = Moments(method, splits, most, seed=seed)
     for _ in range(moments):
-        watched.take()
-    return watched
+        recorder.take()
+    return recorder
 
 
 def train_moments(
@@ -152,41 +149,35 @@ def train_moments(
 ) -> Moments:
     """Train a run from its spec, without record or checkpoints, and return the moments of its masks."""
     method, splits = prepare(spec, torch.device(device), cache, data)
-    watched = Moments(method, splits, most, every, skip, spec.seed, callback)
-    Trainer(method, splits, spec.train, spec.seed, callback=watched).fit()
-    return watched
+    recorder = Moments(method, splits, most, every, skip, spec.seed, callback)
+    Trainer(method, splits, spec.train, spec.seed, callback=recorder).fit()
+    return recorder
 
 
 def _parts(masks: Tensor, graphs: PackedGraphs, over: Over, bins: int) -> dict[str, dict[str, tuple[float, float]]]:
     counts = graphs.edge_counts if over == "edge" else graphs.node_counts
     truth = graphs.edge_truth if over == "edge" else graphs.node_truth
-    owner = torch.arange(len(graphs)).repeat_interleave(counts)
-    inside = {"full": torch.ones(len(owner), dtype=torch.bool)}
+    graph = torch.arange(len(graphs)).repeat_interleave(counts)
+    parts = {"full": torch.ones(len(graph), dtype=torch.bool)}
     if truth is not None:
-        inside |= {"environment": ~truth.cpu(), "stable": truth.cpu()}
+        parts |= {"environment": ~truth.cpu(), "stable": truth.cpu()}
     entries = {
         "factorised": factorised_entropies(masks, bins),
         "corrected": factorised_entropies(masks, bins, corrected=True),
         "bernoulli": bernoulli_entropies(masks),
     }
-    found = {}
-    for name, part in inside.items():
-        number = torch.bincount(owner[part], minlength=len(graphs))
-        named = {}
+    entropies: dict[str, dict[str, tuple[float, float]]] = {}
+    for name, part in parts.items():
+        number = torch.bincount(graph[part], minlength=len(graphs))
+        entropies[name] = {}
         for estimator, values in entries.items():
-            total = torch.zeros(len(graphs), dtype=torch.double).index_add_(0, owner[part], values[part])
-            named[estimator] = _summed(total[number > 0] / number[number > 0])
-        named["joint"] = _summed(_joint(masks, owner, part, lambda rows: joint_entropy(rows, bins)))
-        found[name] = named
-    return found
+            total = torch.zeros(len(graphs), dtype=torch.double).index_add_(0, graph[part], values[part])
+            entropies[name][estimator] = _mean_and_std(total[number > 0] / number[number > 0])
+        pieces = masks[:, part].split(torch.bincount(graph[part]).tolist(), dim=1)
+        joint = [joint_entropy(piece, bins) for piece in pieces if piece.shape[1]]
+        entropies[name]["joint"] = _mean_and_std(torch.stack(joint))
+    return entropies
 
 
-def _joint(masks: Tensor, owner: Tensor, part: Tensor, entropy: Callable[[Tensor], Tensor]) -> Tensor:
-    sizes = torch.bincount(owner[part])
-    pieces = masks[:, part].split(sizes.tolist(), dim=1)
-    return torch.stack([entropy(piece) for piece in pieces if piece.shape[1]])
-
-
-def _summed(values: Tensor) -> tuple[float, float]:
-    plain = values.tolist()
-    return fmean(plain), pstdev(plain)
+def _mean_and_std(values: Tensor) -> tuple[float, float]:
+    return fmean(values.tolist()), pstdev(values.tolist())

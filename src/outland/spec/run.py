@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
-from outland.methods import MethodSettings, is_file, method_settings, place_of, split_name
+from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe, recipe_for
 from outland.settings import Count, PositiveInt, change, parse, parse_assignments, settings
@@ -101,7 +101,7 @@ class RunSpec:
             dataset=dataset,
             domain=which[1],
             kind=which[2],
-            method=place_of(method) if is_file(method) else split_name(method)[0],
+            method=resolve_method_file(method) if is_file(method) else split_name(method)[0],
             method_params=method_settings(method, values["method"]),
             backbone=change(BackboneSettings(), values["backbone"], "backbone"),
             train=change(TrainSettings(), values["train"], "train"),

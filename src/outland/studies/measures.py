@@ -37,10 +37,10 @@ def measure_augmentation(
 def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: torch.device) -> dict[str, float]:
     """`aug_train` and `aug_test`: GCS from a method's augmented graphs to its training and its test graphs.
 
-    ERM augments nothing: its copies are the training graphs, and their distance to themselves is the estimate's null.
+    The copies of a method that augments nothing are the training graphs: their distance to themselves is the null.
     """
     here, there = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
-    copies = here if spec.method == "erm" else augmented(method, splits.graphs, splits["train"], spec.seed)
+    copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else here
     schema = splits.schema if here.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
     schema = schema if here.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
     found = {
@@ -50,7 +50,7 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
         for name, other in (("aug_train", here), ("aug_test", there))
     }
     values = {name: result.covariate.mean for name, result in found.items()}
-    return values if spec.method != "erm" else values | {"aug_train": found["aug_train"].null.mean}
+    return values if method.augments else values | {"aug_train": found["aug_train"].null.mean}
 
 
 def measure_diversity(
@@ -62,12 +62,12 @@ def measure_diversity(
     """
     method, splits = prepare(spec, device, cache, data)
     method.reseed(spec.seed, device)
-    if spec.method != "aia":
+    if not method.learns_augmentation:
         return Measured(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
-    album = Album.over_training(method, splits, spec.train.epochs)
+    album = Album.over_training(method, splits, spec.train.epochs) if method.has_masks else None
     moments = Moments(method, splits, seed=spec.seed, callback=album)
     Trainer(method, splits, spec.train, spec.seed, callback=moments).fit()
-    return Measured(mask_entropies(moments), album.all_pictures() if not spec.seed else [])
+    return Measured(mask_entropies(moments), album.all_pictures() if album is not None and not spec.seed else [])
 
 
 def mask_entropies(moments: Moments) -> dict[str, float]:

@@ -85,12 +85,12 @@ class Stepper:
                 optimizer.adam.step()
         if self.average is not None:
             self.average.update(progress)
-        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.watch().items()}
+        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.diagnostics().items()}
 
     def backward(self, optimizer: PhaseOptimizer, batch: GraphBatch, progress: Progress) -> Terms:
         """Set `.grad` of a phase's parameters to the gradient of its loss; returns the loss terms."""
         self.method.eval()
-        for module in optimizer.phase.moves:
+        for module in optimizer.phase.modules:
             module.train()
         for parameter in self.parameters:
             parameter.requires_grad_(False)

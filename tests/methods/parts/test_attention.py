@@ -33,8 +33,8 @@ def test_divergence_is_0_at_r_and_finite_at_the_ends(r):
     alpha = torch.linspace(0, 1, 101).requires_grad_()
     divergence = parts.bernoulli_kl(alpha, r)
     assert (divergence > -1e-5).all()
-    (slope,) = torch.autograd.grad(divergence.sum(), alpha)
-    assert slope.isfinite().all()
+    (grad,) = torch.autograd.grad(divergence.sum(), alpha)
+    assert grad.isfinite().all()
 
 
 def test_expected_divergence_at_r():

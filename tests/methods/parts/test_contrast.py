@@ -57,6 +57,6 @@ class TestContrast:
         h = torch.randn(3, 4, dtype=torch.double, requires_grad=True)
         for rows in (1, 3):
             value = supervised_contrast(h[:rows], torch.arange(rows)[:, None], torch.ones(rows, 1, dtype=torch.bool))
-            (slope,) = torch.autograd.grad(value, h)
+            (grad,) = torch.autograd.grad(value, h)
             assert value.item() == 0
-            assert not slope.any()
+            assert not grad.any()

@@ -19,8 +19,8 @@ def test_variance_scales_with_the_square_and_has_the_right_gradient():
     present = torch.tensor([True, True, True])
     variance = variance_over(risks, present, True)
     assert variance_over(3 * risks, present, True).item() == pytest.approx(9 * variance.item())
-    (slope,) = torch.autograd.grad(variance, risks)
-    assert torch.allclose(slope, 2 / 2 * (risks - risks.mean()).detach())
+    (grad,) = torch.autograd.grad(variance, risks)
+    assert torch.allclose(grad, 2 / 2 * (risks - risks.mean()).detach())
 
 
 def test_equal_environments_have_no_variance():

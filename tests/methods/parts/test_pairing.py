@@ -40,9 +40,9 @@ class TestPairs:
         first, second = (torch.cat([part, wild]).requires_grad_() for part in (h, e))
         found = mean_risk(*all_pairs(first, second, padded), schema.task)
         assert found.item() == pytest.approx(expected.item(), abs=1e-12)
-        for slope in torch.autograd.grad(found, (first, second)):
-            assert (slope[6:] == 0).all()
-            assert (slope[:6] != 0).any()
+        for grad in torch.autograd.grad(found, (first, second)):
+            assert (grad[6:] == 0).all()
+            assert (grad[:6] != 0).any()
 
     @pytest.mark.parametrize("layout", ["exact", "padded"])
     def test_reordered_equals_a_loop(self, any_set, layout):

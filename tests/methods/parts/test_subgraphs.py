@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from outland.graphs import PackedGraphs
-from outland.methods.parts.subgraphs import cut, embed_part, pool_part, top_edges
+from outland.methods.parts.subgraphs import embed_part, pool_part, split, top_edges
 from outland.nn import BackboneSettings, GraphNet, Mask, statistics_kept
 from tests.cases import SMALL, doubled
 from tests.conftest import REAL, odd_graphs, undirected, whole
@@ -52,7 +52,7 @@ class TestCut:
         _, batch = some(layout=layout)
         scores = drawn_scores(batch)
         kept = top_edges(scores, batch, ratio)
-        rationale, complement = cut(scores, kept, batch)
+        rationale, complement = split(scores, kept, batch)
         real = torch.ones_like(kept) if batch.edge_mask is None else batch.edge_mask
         assert torch.equal(rationale.edge > 0, kept)
         assert torch.equal((rationale.edge > 0) ^ (complement.edge > 0), real)
@@ -67,7 +67,7 @@ class TestCut:
 
     def test_everything_kept_is_the_whole_graph_and_its_complement_is_empty(self):
         _, batch = some()
-        rationale, complement = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 1.0), batch)
+        rationale, complement = split(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 1.0), batch)
         assert (rationale.node == 1).all()
         assert not complement.node.any()
         assert not complement.edge.any()
@@ -83,7 +83,7 @@ class TestEmbedPart:
         _, batch = some()
         scores = drawn_scores(batch)
         kept = top_edges(scores, batch, 0.3)
-        part, _ = cut(scores, kept, batch)
+        part, _ = split(scores, kept, batch)
         net = GraphNet(BackboneSettings(kind=kind, width=8, heads=2, layers=3, dropout=0.0, pool=pool), REAL).double()
         smaller, weights = [], []
         for graph in range(6):
@@ -120,7 +120,7 @@ class TestEmbedPart:
     @pytest.mark.parametrize("virtual", [False, True])
     def test_nodes_outside_a_part_do_not_reach_it(self, virtual):
         _, batch = some()
-        part, _ = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
+        part, _ = split(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
         net = GraphNet(BackboneSettings(width=8, layers=3, dropout=0.0, virtual_node=virtual), REAL).double()
         outside = part.node == 0
         assert outside.any()
@@ -142,7 +142,7 @@ class TestEmbedPart:
         """The public code pools the first rows of the batch instead."""
         _, batch = some()
         features = torch.randn(batch.num_nodes, 4, generator=torch.Generator().manual_seed(1)).double()
-        part, _ = cut(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
+        part, _ = split(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
         for graph in range(6):
             rows = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
             assert torch.allclose(pool_part(features, part, batch, "mean")[graph], features[rows].mean(0))

@@ -1,4 +1,4 @@
-"""Attention over nodes and edges: scores from node embeddings, norms within graphs, noisy gates and their price."""
+"""Attention over nodes and edges: scores from node embeddings, instance norm, relaxed Bernoulli draws."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ Over = Literal["edge", "node"]
 
 
 class TwoWayAttention(nn.Module):
-    r"""Shares every node and edge out between two parts: softmax of two linear scores, nodes and edges alike.
+    r"""Divides every node and edge between two parts: softmax of two linear scores.
 
     .. math:: A^n_u = \mathrm{softmax}(W_n h_u + b_n), \quad A^e_{uv} = \mathrm{softmax}(W_e [h_u, h_v] + b_e)
     """
@@ -52,12 +52,12 @@ class Branch(nn.Module):
 def instance_norm(values: Tensor, batch: GraphBatch, over: Over, eps: float = 1e-5) -> Tensor:
     """Mean 0 and variance 1 in each column over the edges, or nodes, of each graph; a single row becomes 0."""
     mean_of = batch.mean_edges if over == "edge" else batch.mean_nodes
-    centred = values - _spread(mean_of(values), batch, over)
-    return centred * _spread((mean_of(centred.square()) + eps).rsqrt(), batch, over)
+    centred = values - _broadcast(mean_of(values), batch, over)
+    return centred * _broadcast((mean_of(centred.square()) + eps).rsqrt(), batch, over)
 
 
-def _spread(values: Tensor, batch: GraphBatch, over: Over) -> Tensor:
-    """Give each row its graph's; padding gets 0."""
+def _broadcast(values: Tensor, batch: GraphBatch, over: Over) -> Tensor:
+    """The graph's value for each of its rows; 0 for padding."""
     if over == "node":
         return batch.spread(values)
     if batch.graph_mask is not None:
@@ -80,7 +80,7 @@ class AttentionScore(nn.Module):
         super().__init__()
         self.over: Over = over
         inputs = 2 * width if over == "edge" else width
-        # The norm takes any constant away again, so the layers before it have none.
+        # The norm subtracts any constant, so the layers before it have none.
         self.first = nn.Linear(inputs, 2 * inputs, bias=False)
         self.second = nn.Linear(2 * inputs, width, bias=False)
         self.last = nn.Linear(width, 1)
@@ -96,13 +96,13 @@ class AttentionScore(nn.Module):
 
 
 def concrete(score: Tensor, temperature: float, random: torch.Generator) -> Tensor:
-    r"""A relaxed coin with log-odds `score`: :math:`\sigma((z + \log u - \log(1-u)) / \tau)`, u uniform."""
+    r"""A relaxed Bernoulli draw with log-odds `score`: :math:`\sigma((z + \log u - \log(1-u)) / \tau)`, u uniform."""
     uniform = torch.rand(score.shape, generator=random, device=score.device, dtype=score.dtype)
     return ((score + uniform.logit(torch.finfo(score.dtype).eps)) / temperature).sigmoid()
 
 
 def bernoulli_kl(alpha: Tensor, r: float | Tensor, eps: float = 1e-6) -> Tensor:
-    r"""Divergence of each coin from one that shows heads with chance r.
+    r"""Divergence of Bernoulli(α) from Bernoulli(r), for each entry.
 
     .. math:: \alpha\log\frac{\alpha}{r} + (1-\alpha)\log\frac{1-\alpha}{1-r}
     """

@@ -1,4 +1,4 @@
-"""Supervised contrast: graphs of one class close together, all others apart."""
+"""The supervised contrastive loss."""
 
 import torch
 from torch import Tensor
@@ -20,15 +20,15 @@ def supervised_contrast(h: Tensor, labels: Tensor, known: Tensor, temperature: f
         known: which labels count `[B, T]`.
         temperature: τ.
     """
-    # A graph's embedding may be as good as 0; the gradient of its direction must stay finite.
+    # A graph's embedding may be almost 0; the gradient of its direction must stay finite.
     unit = functional.normalize(h, dim=1, eps=1e-6)
-    alike = unit @ unit.T / temperature
-    place = torch.arange(len(h), device=h.device)
+    similarity = unit @ unit.T / temperature
+    index = torch.arange(len(h), device=h.device)
     labels, known = labels.T, known.T
-    counted = known[:, :, None] & known[:, None, :] & (place[:, None] != place)
+    counted = known[:, :, None] & known[:, None, :] & (index[:, None] != index)
     positive = counted & (labels[:, :, None] == labels[:, None, :])
-    nothing = torch.finfo(h.dtype).min / 2  # as good as -inf, without its gradient
-    total = torch.where(counted, alike, nothing).logsumexp(2, keepdim=True)
+    lowest = torch.finfo(h.dtype).min / 2  # in place of -inf, whose gradient is not finite
+    total = torch.where(counted, similarity, lowest).logsumexp(2, keepdim=True)
     number = positive.sum(2)
-    anchors = torch.where(positive, alike - total, 0).sum(2) / number.clamp(min=1)
+    anchors = torch.where(positive, similarity - total, 0).sum(2) / number.clamp(min=1)
     return -anchors.sum() / (number > 0).sum().clamp(min=1)

@@ -25,7 +25,7 @@ class EdgeScorer(nn.Module):
         self.last = nn.Linear(hidden, scores)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Scores of the edges `[E, scores]`, and the embeddings H of the nodes they come from `[N, d]`."""
+        """Scores of the edges `[E, scores]` and node embeddings H `[N, d]`."""
         features: Tensor = self.encoder(batch)
         scores = self.last(self.first(features, batch).relu())
         return (scores + batch.reversed(scores)) / 2, features

@@ -1,4 +1,4 @@
-"""Risks by environment, and what can be asked of them."""
+"""Risks by environment, and their variance."""
 
 import torch
 from torch import Tensor
@@ -17,10 +17,10 @@ def environment_means(values: Tensor, known: Tensor, environment: Tensor, count:
         environment: of each graph `[B]`.
         count: S.
     """
-    place = environment.clamp(0, count - 1)
-    found = all_reduce_sum(values.new_zeros(count).index_add(0, place, torch.where(known, values, 0).sum(1)))
-    number = all_reduce_sum(values.new_zeros(count).index_add(0, place, known.sum(1).to(values.dtype)))
-    return found / number.clamp(min=1), number > 0
+    index = environment.clamp(0, count - 1)
+    total = all_reduce_sum(values.new_zeros(count).index_add(0, index, torch.where(known, values, 0).sum(1)))
+    number = all_reduce_sum(values.new_zeros(count).index_add(0, index, known.sum(1).to(values.dtype)))
+    return total / number.clamp(min=1), number > 0
 
 
 def environment_risks(logits: Tensor, batch: GraphBatch, schema: Schema) -> tuple[Tensor, Tensor]:
@@ -32,6 +32,6 @@ def environment_risks(logits: Tensor, batch: GraphBatch, schema: Schema) -> tupl
 
 def variance_over(values: Tensor, present: Tensor, unbiased: bool) -> Tensor:
     """Variance over the environments that are present; exactly 0 for fewer than two."""
-    apart = torch.where(present, values - mean_over(values, present), 0).square().sum()
+    squares = torch.where(present, values - mean_over(values, present), 0).square().sum()
     number = present.sum() - (1 if unbiased else 0)
-    return apart / number.clamp(min=1)
+    return squares / number.clamp(min=1)

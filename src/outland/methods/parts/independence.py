@@ -1,4 +1,4 @@
-"""How dependent the coordinates, or blocks of coordinates, of weighted embeddings are."""
+"""Measures of dependence between coordinates, or blocks of coordinates, of weighted embeddings."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import Tensor
 
 FourierInput = Literal["standardised", "raw", "normalised"]
 Pairs = Literal["same", "all"]
-Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1, to how dependent the features are
+Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1 -> scalar
 
 
 def fourier_dependence(
@@ -20,7 +20,7 @@ def fourier_dependence(
     frequencies: int = 1,
     pairs: Pairs = "same",
 ) -> Dependence:
-    """How dependent the coordinates of `z [n, d]` are, by Fourier features that are drawn anew at every call."""
+    """Dependence between the coordinates of `z [n, d]`, by Fourier features that are drawn anew at every call."""
     width = z.shape[1]
     if features == "standardised":
         z = standardised(z, valid)
@@ -60,20 +60,20 @@ def decorrelation(features: Tensor, weights: Tensor, pairs: Pairs = "same") -> T
     .. math:: D = \sum_k \sum_{i \ne j} (C^k_{ij})^2, \quad
               C^k = F^{k\top}\mathrm{diag}(q)F^k - (F^{k\top}q)(F^{k\top}q)^\top
 
-    A matrix's squared entries add up to those of the weighted Gram matrix of its rows, which is n × n and whose
-    expensive product does not depend on the weights; the covariances of a coordinate with itself are taken off.
+    The squared entries of C sum to those of the weighted Gram matrix of the rows, which is n × n and whose expensive
+    product does not depend on the weights; the covariances of a coordinate with itself are subtracted.
     """
     joint = features if pairs == "same" else features.transpose(0, 1).flatten(1)[None]
     gram = centred_kernels(joint @ joint.mT, weights)
     total = ((gram.square() @ weights) @ weights).sum()
-    apart = features - (weights @ features)[:, None]
-    weighted = weights[:, None] * apart
-    own = (weighted * apart).sum(1) if pairs == "same" else torch.einsum("knd,lnd->kld", weighted, apart)
-    return (total - own.square().sum()).clamp(min=0)
+    centred = features - (weights @ features)[:, None]
+    weighted = weights[:, None] * centred
+    diagonal = (weighted * centred).sum(1) if pairs == "same" else torch.einsum("knd,lnd->kld", weighted, centred)
+    return (total - diagonal.square().sum()).clamp(min=0)
 
 
 def centred_kernels(kernels: Tensor, weights: Tensor) -> Tensor:
-    """Symmetric kernels `[k, n, n]` of rows whose weighted mean has been taken off."""
+    """Symmetric kernels `[k, n, n]` of rows less their weighted mean."""
     mean = kernels @ weights
     return kernels - mean[:, :, None] - mean[:, None, :] + (mean @ weights)[:, None, None]
 
@@ -87,15 +87,15 @@ def hsic_dependence(z: Tensor, valid: Tensor, blocks: int, bandwidth: Literal["m
 
 def gaussian_kernels(blocks: Tensor, valid: Tensor, bandwidth: Literal["median", "one"] = "one") -> Tensor:
     """Gaussian kernels `[k, n, n]` of rows `[k, n, d]`; σ is 1, or the median distance between valid rows."""
-    lengths = blocks.square().sum(2)
-    apart = (lengths[:, :, None] + lengths[:, None, :] - 2 * blocks @ blocks.mT).clamp(min=0)
+    norms = blocks.square().sum(2)
+    squared = (norms[:, :, None] + norms[:, None, :] - 2 * blocks @ blocks.mT).clamp(min=0)
     if bandwidth == "one":
-        return (-apart / 2).exp()
-    others = ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
-    pairs = valid[:, None] & valid & others
-    ordered = torch.where(pairs, apart, torch.inf).flatten(1).sort(1).values
+        return (-squared / 2).exp()
+    off_diagonal = ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
+    pairs = valid[:, None] & valid & off_diagonal
+    ordered = torch.where(pairs, squared, torch.inf).flatten(1).sort(1).values
     median = ordered.index_select(1, ((pairs.sum() - 1) // 2).clamp(min=0).reshape(1))[:, :, None]
-    return (-apart / (2 * torch.where(median.isfinite(), median, 1).clamp(min=1e-12))).exp()
+    return (-squared / (2 * torch.where(median.isfinite(), median, 1).clamp(min=1e-12))).exp()
 
 
 def hsic(kernels: Tensor, weights: Tensor, count: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Parts of two graphs put together: every pair of a batch, or each graph with one other."""
+"""Pairs of graphs of a batch: all of them, or each graph with one other."""
 
 from torch import Tensor
 
@@ -8,8 +8,8 @@ from outland.graphs import GraphBatch
 def all_pairs(first: Tensor, second: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
     """Every sum `first[i] + second[j]` as row i·B + j `[B·B, d]`, and the batch with its labels of i.
 
-    A pair with padding in either place is padding. The batch that comes back serves losses and heads, which read its
-    labels and graph mask; its nodes and edges are still those of the B graphs.
+    A pair with a padding graph is padding. The batch returned is for losses and heads, which read its labels and graph
+    mask; its nodes and edges are still those of the B graphs.
     """
     count = batch.num_graphs
     sums = (first[:, None] + second[None]).flatten(0, 1)
@@ -19,10 +19,10 @@ def all_pairs(first: Tensor, second: Tensor, batch: GraphBatch) -> tuple[Tensor,
 
 
 def reordered(values: Tensor, batch: GraphBatch, order: Tensor) -> tuple[Tensor, GraphBatch]:
-    """Row `order[i]` of the values in place i `[B, d]`, and the batch with its labels in that order.
+    """The rows `values[order]` `[B, d]`, and the batch with its labels in that order.
 
-    As in `all_pairs`, the batch serves losses and heads, and place i counts if both graphs in it are real. Orders come
-    from `permutation`, which leaves padding where it is.
+    As in `all_pairs`, the batch is for losses and heads, and row i counts if graphs i and `order[i]` are both real.
+    Orders come from `permutation`, which leaves padding in place.
     """
     mask = batch.graph_mask
     both = None if mask is None else mask & mask[order]

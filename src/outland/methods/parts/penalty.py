@@ -1,13 +1,11 @@
-"""A penalty beside the risk, whose weight may be held back at first."""
-
-from dataclasses import dataclass
+"""A penalty beside the risk, whose weight may be limited in the first steps."""
 
 from outland.methods.base import MethodSettings, Progress
 from outland.methods.parts.schedules import warm_up
-from outland.settings import check_ranges
+from outland.settings import Count, NonNegative, settings
 
 
-@dataclass(frozen=True)
+@settings("method")
 class PenaltySettings(MethodSettings):
     """Hyper-parameters of a penalty.
 
@@ -16,13 +14,9 @@ class PenaltySettings(MethodSettings):
         warm_up: steps during which the weight is at most 1.
     """
 
-    penalty: float = 1.0
-    warm_up: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", penalty=(0, None), warm_up=(0, None))
+    penalty: NonNegative = 1.0
+    warm_up: Count = 0
 
     def weight(self, progress: Progress) -> float:
-        """What the penalty is multiplied by now."""
+        """The penalty's weight in this step."""
         return warm_up(self.penalty, progress.step, self.warm_up)

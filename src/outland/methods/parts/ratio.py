@@ -1,4 +1,4 @@
-"""How far the share of a graph that a mask keeps is from the share wanted."""
+"""The regulariser on the share of a graph that a mask keeps."""
 
 from collections.abc import Callable
 from typing import Literal

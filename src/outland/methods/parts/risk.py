@@ -36,7 +36,7 @@ def mean_over(values: Tensor, counted: Tensor) -> Tensor:
 
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
-    """The mean loss over the known labels of a batch, whoever holds its parts; 0 if it has none."""
+    """The mean loss over the known labels of a batch, in all processes; 0 if it has none."""
     if kernels.fits(logits) and world_size() == 1:
         from outland.kernels import risk  # needs Triton
 

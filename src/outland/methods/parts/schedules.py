@@ -1,4 +1,4 @@
-"""Weights that change with the epoch or the step: pure functions of how far training is."""
+"""Weights that change with the epoch or the step."""
 
 import math
 
@@ -14,7 +14,7 @@ def staircase(epoch: int, interval: int, first: float, step: float, final: float
 
 
 def warm_up(weight: float, step: int, steps: int) -> float:
-    """At most 1 for the first steps, then `weight`; optimisers go on as they are, and are not started anew."""
+    """At most 1 for the first steps, then `weight`; the optimizer's state is kept."""
     return min(1.0, weight) if step < steps else weight
 
 

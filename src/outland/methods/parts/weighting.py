@@ -1,72 +1,70 @@
-"""Weights on graphs that make the coordinates of their embeddings independent (the core of StableNet)."""
+"""Weights on graphs that make the coordinates of their embeddings independent, as in StableNet."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.independence import Dependence, FourierInput, Pairs, fourier_dependence
 from outland.methods.parts.risk import label_losses
 from outland.nn import BackboneSettings, GraphNet
-from outland.settings import check_ranges
+from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
 _COMMON_WIDTH = 300
 _START = Progress()
 
 
-@dataclass(frozen=True)
+@settings("method")
 class WeightingSettings(MethodSettings):
     """Hyper-parameters of learned graph weights.
 
     Args:
         inner_steps: gradient steps on the weights in each batch; 0 leaves them uniform.
-        inner_lr: their learning rate, a tenth of it in the second half.
+        inner_lr: their learning rate, a tenth of it in the second half of the steps.
         inner_momentum: their momentum.
         lambda_p: λ, by which dependence is divided against the sum of squared weights; larger is closer to ERM.
         scale: `width` multiplies λ by (d / 300)², since dependence is a sum over d² pairs; `none` takes it as it is.
-        features: what enters the cosine: embeddings `standardised` over the batch, without which it aliases; `raw`
+        features: argument of the cosine: embeddings `standardised` over the batch, without which it aliases; `raw`
             ones, as printed in StableNet; or, as in its code, `normalised` to [0, π/2] across the coordinates of each
             graph, with cosines and sines, which comes close to ERM.
         frequencies: Q, Fourier features a coordinate.
         pairs: count the covariances of two coordinates at the `same` Fourier feature, as StableNet does, or at `all` Q²
             pairs of features, as OOD-GNN does.
-        memory: embeddings of earlier batches that are weighed beside this one; 0 has none.
-        memory_momentum: share of the old in each row of the memory, once it has been written ten times or so.
-        warm_up: epochs with uniform weights and no memory of them.
+        memory: rows of the memory of earlier batches' embeddings, which are weighed beside this one; 0 has none.
+        memory_momentum: momentum of each row of the memory, once it has been written ten times or so.
+        warm_up: epochs with uniform weights, which are not remembered.
     """
 
-    inner_steps: int = 20
-    inner_lr: float = 1.0
-    inner_momentum: float = 0.9
-    lambda_p: float = 70.0
+    inner_steps: Count = 20
+    inner_lr: NonNegative = 1.0
+    inner_momentum: Fraction = 0.9
+    lambda_p: Annotated[float, Field(ge=0.01)] = 70.0
     scale: Literal["width", "none"] = "width"
     features: FourierInput = "standardised"
-    frequencies: int = 1
+    frequencies: PositiveInt = 1
     pairs: Pairs = "same"
-    memory: int = 128
-    memory_momentum: float = 0.9
-    warm_up: int = 0
+    memory: Count = 128
+    memory_momentum: Fraction = 0.9
+    warm_up: Count = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, "method", inner_steps=(0, None), inner_lr=(0, None), inner_momentum=(0, 1))
-        check_ranges(self, "method", lambda_p=(0.01, None), frequencies=(1, None), memory=(0, None))
-        check_ranges(self, "method", memory_momentum=(0, 1), warm_up=(0, None))
+
+W = TypeVar("W", bound=WeightingSettings, covariant=True, default=WeightingSettings)
 
 
 class SampleWeighter(nn.Module):
-    r"""Finds weights for the graphs of a batch, by a few gradient steps on their logits ω.
+    r"""Weights for the graphs of a batch, by a few gradient steps on their logits ω.
 
     .. math:: \min_\omega \frac1\lambda D\big(Z \cup Z_m, \mathrm{softmax}(\omega \cup \omega_m)\big)
               + \sum_i \mathrm{softmax}(\omega)_i^2
 
-    Z are given: nothing flows back into the network. The memory (Z_m, ω_m) has one row for each place in the batch and
-    mixes what stood there: a running mean at first, a moving average later. Rows never written do not count, and a
-    graph that stands behind the last row is not remembered.
+    Z is detached: no gradient flows into the network. Row i of the memory (Z_m, ω_m) averages the i-th graphs of
+    earlier batches: a running mean at first, a moving average later. Rows never written do not count, and graphs past
+    the last row are not remembered.
 
     Args:
         width: of the features.
@@ -87,14 +85,18 @@ class SampleWeighter(nn.Module):
         self.register_buffer("share", torch.ones(()))
 
     def forward(
-        self, z: Tensor, batch: GraphBatch, measure: Callable[[Tensor, Tensor], Dependence], progress: Progress = _START
+        self,
+        z: Tensor,
+        batch: GraphBatch,
+        dependence: Callable[[Tensor, Tensor], Dependence],
+        progress: Progress = _START,
     ) -> Tensor:
         """Weights `[B]` with mean 1 over the real graphs, 0 for padding.
 
         Args:
             z: features `[B, width]`.
-            batch: the graphs they are of.
-            measure: makes the dependence of rows `[n, width]`, of which some are valid `[n]`, ready to be weighed.
+            batch: their graphs.
+            dependence: the measure of dependence for rows `[n, width]`, of which some are valid `[n]`.
             progress: for the warm-up.
         """
         real = batch.real_graphs
@@ -103,8 +105,8 @@ class SampleWeighter(nn.Module):
         logits = z.new_ones(len(z))
         if self.settings.inner_steps and progress.branch(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
-            with torch.autocast(z.device.type, enabled=False):  # half precision finds other weights altogether
-                logits = self.descend(logits, real, valid, measure(rows, valid))
+            with torch.autocast(z.device.type, enabled=False):  # in half precision the weights come out quite different
+                logits = self.descend(logits, real, valid, dependence(rows, valid))
             self._remember(z, logits, real)
         weights = simplex(logits, real, real.sum())
         self.share.copy_(effective_share(weights, real))
@@ -112,18 +114,17 @@ class SampleWeighter(nn.Module):
 
     def descend(self, logits: Tensor, real: Tensor, valid: Tensor, dependence: Dependence) -> Tensor:
         """The logits after the inner steps: gradient descent with momentum."""
-        chosen, velocity = self.settings, torch.zeros_like(logits)
-        for step in range(chosen.inner_steps):
+        settings, velocity = self.settings, torch.zeros_like(logits)
+        for step in range(settings.inner_steps):
             with torch.enable_grad():
                 logits.requires_grad_()
-                together = torch.cat([logits, self.logits.to(logits.dtype)])
-                objective = (
-                    dependence(simplex(together, valid)) / chosen.lambda_p + simplex(logits, real).square().sum()
-                )
-                (slope,) = torch.autograd.grad(objective, logits)
-            velocity = chosen.inner_momentum * velocity + slope
-            rate = chosen.inner_lr * (1 if 2 * step < chosen.inner_steps else 0.1)
-            logits = logits.detach() - rate * velocity
+                joint = torch.cat([logits, self.logits.to(logits.dtype)])
+                penalty = simplex(logits, real).square().sum()
+                objective = dependence(simplex(joint, valid)) / settings.lambda_p + penalty
+                (grad,) = torch.autograd.grad(objective, logits)
+            velocity = settings.inner_momentum * velocity + grad
+            lr = settings.inner_lr * (1 if 2 * step < settings.inner_steps else 0.1)
+            logits = logits.detach() - lr * velocity
         return logits
 
     @torch.no_grad()
@@ -136,65 +137,61 @@ class SampleWeighter(nn.Module):
         seen += real
 
 
-class WeighingMethod(Method):
-    """Whole graphs, each with a weight; weights play no part at inference.
+class WeightingMethod(Method[W]):
+    """A mean loss over weighted graphs; inference uses no weights.
 
     One graph that has all the weight is a trivial optimum without any dependence, so the effective sample size of the
-    weights is watched, as a share of the batch: between .3 and .95 they do something sane.
+    weights is among the diagnostics, as a share of the batch: useful weights have between .3 and .95.
     """
 
-    Settings: ClassVar[type[MethodSettings]] = WeightingSettings
     space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "lambda_p": (1.0, 10.0, 70.0),
         "features": ("normalised", "standardised"),
         "inner_lr": (0.1, 1.0),
     }
 
-    def __init__(
-        self, schema: Schema, backbone: BackboneSettings, settings: MethodSettings | None = None, width: int = 0
-    ) -> None:
+    def __init__(self, schema: Schema, backbone: BackboneSettings, settings: W | None = None, width: int = 0) -> None:
         super().__init__(schema, backbone, settings)
         self.classifier = GraphNet(backbone, schema)
         self.weighter = SampleWeighter(width or backbone.width, self.settings)
 
-    def read(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """What shall become independent `[B, width]`, and the embeddings that the head reads `[B, d]`."""
+    def features_and_readout(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Features that the weights make independent `[B, width]`, and embeddings that the head reads `[B, d]`."""
         raise NotImplementedError
 
-    def measure(self, z: Tensor, valid: Tensor) -> Dependence:
-        """What the weights are to lower."""
+    def dependence(self, z: Tensor, valid: Tensor) -> Dependence:
+        """The measure of dependence that the weights minimise."""
         return scaled_dependence(z, valid, self.random, self.settings)
 
     def weights(self, z: Tensor, batch: GraphBatch, progress: Progress) -> Tensor:
-        """The weight of each graph, with mean 1; no gradient flows through it."""
-        weights: Tensor = self.weighter(z, batch, self.measure, progress)
+        """The weight of each graph, with mean 1, detached."""
+        weights: Tensor = self.weighter(z, batch, self.dependence, progress)
         return weights
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The weighted mean loss."""
-        z, h = self.read(batch)
+        z, h = self.features_and_readout(batch)
         weights = self.weights(z, batch, progress)
         return {"weighted_risk": weighted_risk(self.classifier.head(h, batch), batch, self.schema.task, weights)}
 
-    def watch(self) -> Terms:
-        """The effective sample size."""
+    def diagnostics(self) -> Terms:
+        """The effective sample size, as a share of the batch."""
         return {"effective_sample_size": self.weighter.share}
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Logits of whole graphs."""
-        logits: Tensor = self.classifier.head(self.read(batch)[1], batch)
-        return logits
+    def readout(self, batch: GraphBatch) -> Tensor:
+        """Embeddings of whole graphs."""
+        return self.features_and_readout(batch)[1]
 
 
 def scaled_dependence(z: Tensor, valid: Tensor, random: torch.Generator, settings: WeightingSettings) -> Dependence:
-    """The dependence of the coordinates of `z [n, d]` as the settings want it, for the width they want it at."""
-    plain = fourier_dependence(z, valid, random, settings.features, settings.frequencies, settings.pairs)
+    """Fourier dependence of the coordinates of `z [n, d]` by these settings, divided by (d / 300)² if they say so."""
+    dependence = fourier_dependence(z, valid, random, settings.features, settings.frequencies, settings.pairs)
     scale = (z.shape[1] / _COMMON_WIDTH) ** 2 if settings.scale == "width" else 1.0
-    return lambda weights: plain(weights) / scale
+    return lambda weights: dependence(weights) / scale
 
 
 def weighted_risk(logits: Tensor, batch: GraphBatch, task: Task, weights: Tensor) -> Tensor:
-    """Mean loss over the known labels, each with its graph's weight; ERM's own if all weights are 1."""
+    """Mean loss over the known labels, each with its graph's weight."""
     losses, known = label_losses(logits, batch, task)
     number = (weights[:, None] * known).sum()
     return (weights[:, None] * losses).sum() / number.clamp(min=1e-6)
@@ -208,5 +205,5 @@ def simplex(logits: Tensor, valid: Tensor, total: Tensor | float = 1.0) -> Tenso
 
 
 def effective_share(weights: Tensor, real: Tensor) -> Tensor:
-    """Effective sample size (Σw)² / Σw² over the number of graphs: 1 if all count alike, 1/B if one has all weight."""
+    """Effective sample size (Σw)² / Σw² over the number of graphs: 1 for equal weights, 1/B if one has all weight."""
     return weights.sum().square() / (weights.square().sum() * real.sum()).clamp(min=torch.finfo(weights.dtype).tiny)
