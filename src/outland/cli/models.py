@@ -83,7 +83,7 @@ def fit(
     from rich.console import Console
 
     from outland.cli.options import chosen_recipe, table_settings
-    from outland.estimators.fit import fit as fit_model
+    from outland.estimators.fitting import fit as fit_model
     from outland.models.folder import check_writable, save_model
     from outland.report.dataset_text import print_description
     from outland.report.fit_summary import score_table, summary_sentences

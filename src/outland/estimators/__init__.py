@@ -1,7 +1,7 @@
 """Estimators for people with data of their own: fit, predict, explain, save."""
 
 from outland.estimators.classifier import GraphClassifier
-from outland.estimators.fit import FitResult, fit
+from outland.estimators.fitting import FitResult, fit
 from outland.estimators.inputs import BadInput, scaffold_groups
 from outland.estimators.regressor import GraphRegressor
 

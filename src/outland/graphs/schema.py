@@ -63,6 +63,8 @@ class Schema:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Schema":
         """The inverse of `to_json`; a `ValueError` where the values are no schema."""
+        if isinstance(plain, dict) and isinstance(plain.get("task"), dict):
+            plain = {**plain, "task": {"mean": [], "std": [], **plain["task"]}}  # older ones have neither
         if not shaped(plain, cls):
             raise ValueError("the values of the schema are not of the right kinds")
 

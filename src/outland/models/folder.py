@@ -269,7 +269,8 @@ def _check_model(model: TrainedModel) -> None:
         Splits(model.reference, parts, replace(model.schema, environments=0)).check()
     if distance is None:
         return
-    (embedding,) = run_batches(model.method, _smallest_graph(model.schema))[1] or [torch.zeros(0)]
+    embeddings = run_batches(model.method, _smallest_graph(model.schema))[1]
+    embedding = torch.zeros(0) if embeddings is None else embeddings[0]
     tensors = (distance.center, distance.scale, distance.reference[0])
     if distance.reference.ndim != 2 or any(
         (tensor.shape, tensor.dtype) != (embedding.shape, embedding.dtype) for tensor in tensors

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.table import Table
 
 from outland.errors import counted
-from outland.estimators.fit import FitResult
+from outland.estimators.fitting import FitResult
 from outland.models import PartScore
 from outland.models.messages import METRICS, calibration_sentence, format_score
 from outland.models.summary import Interval
