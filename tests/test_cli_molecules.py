@@ -17,7 +17,7 @@ from outland.estimators.fitting import Plan
 from outland.estimators.inputs import read_inputs
 from outland.estimators.judging import judge
 from outland.graphs import Splits
-from outland.report.fit_text import _quality
+from outland.report.fit_text import quality_sentence
 from outland.shift import ShiftSettings
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp
@@ -131,7 +131,7 @@ def test_the_mean_is_judged_on_the_held_out_rows(tmp_path):
     graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(y)[:, None])
     found = judge([model.model_], Splits(graphs, {"test": torch.arange(40, 60)}, None), "test")
     assert found.mean_error == pytest.approx(1 - model.model_.scale[0])  # all of them are 1
-    told = _quality(SimpleNamespace(model=model.model_), found)
+    told = quality_sentence(SimpleNamespace(model=model.model_), found)
     assert told.endswith(f"always saying the training mean is off by {found.mean_error:.3f}.")
 
 

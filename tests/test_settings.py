@@ -51,6 +51,13 @@ def test_choices():
         change(TrainSettings(), {"schedule": "cosin"}, "train")
 
 
+def test_arguments_are_checked_by_name_and_by_position():
+    with pytest.raises(OutlandError, match=r"unknown setting of data 'limitt'\. Did you mean 'limit'"):
+        DataSettings(limitt=3)
+    with pytest.raises(OutlandError, match=r"data\.limit must be at least 1, not 0"):
+        DataSettings(123, 0)
+
+
 @pytest.mark.parametrize("module", [outland.errors, outland.settings, outland.graphs.batches, classifier, inputs])
 def test_examples_in_the_doc_strings(module):
     result = doctest.testmod(module)

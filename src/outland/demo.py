@@ -1,4 +1,4 @@
-"""The demonstration: ERM and AIA side by side on a small cut of Motif, and a picture of what AIA looks at."""
+"""The demonstration: ERM and AIA side by side on a small cut of Motif, and a picture of AIA's masks."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from outland.graphs import Cache
+from outland.report.masks import draw_masks
 from outland.models import load_model
 from outland.models.messages import format_score
-from outland.report.masks import draw_masks
 from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.callbacks import progress_callback
 from outland.training.run_folder import RunFolder
@@ -24,26 +24,26 @@ _SETTINGS = [
     "train.checkpoint_every=8",
 ]
 _METHODS = ("erm", "aia")
-_MUCH = 10.0  # points
-_STORY = (
+_LARGE_GAP = 10.0  # points
+_INTRODUCTION = (
     "Motif: every graph is a base joined to a motif, and the motif decides the label. Training shows wheels, trees "
     "and ladders; validation is on stars and test on paths, which training never shows.\n"
 )
 
 
 def demo(out: Path, seed: int, cache: Cache | None = None) -> Path:
-    """Train both methods (or go on where a stopped demonstration was), compare them, draw; return the picture."""
+    """Train both methods, resuming what was interrupted; print a comparison, and return the path of the picture."""
     torch.set_num_threads(1)  # tensors this small gain nothing from a second thread, and lose much on a busy machine
     screen = Console()
-    screen.print(_STORY)
+    screen.print(_INTRODUCTION)
     specs = {method: RunSpec.from_words("motif", method, _SETTINGS, domain="base", seed=seed) for method in _METHODS}
     folders = {method: RunFolder(out, spec) for method, spec in specs.items()}
     records = {}
     for method, spec in specs.items():
-        again = folders[method].record_path.exists()
-        records[method] = run(spec, out, resume=not again, force=again, cache=cache, callback=progress_callback())
+        finished = folders[method].record_path.exists()
+        records[method] = run(spec, out, resume=not finished, force=finished, cache=cache, callback=progress_callback())
     screen.print(_table(records))
-    screen.print(_verdict(records))
+    screen.print(_comparison(records))
     picture = out / "masks.png"
     _draw(specs["aia"], folders["aia"].path, picture, cache)
     screen.print(f"Picture of what AIA looks at: {picture}")
@@ -53,30 +53,30 @@ def demo(out: Path, seed: int, cache: Cache | None = None) -> Path:
 def _table(records: dict[str, RunRecord]) -> Table:
     table = Table("", "same bases as training", "stars (validation)", "paths (test)", "seconds", title="Accuracy in %")
     for method, record in records.items():
-        chosen = record.selection[record.selected]
-        scores = [format_score(chosen[part], record.metric) for part in ("id_test", "val", "test")]
+        selection = record.selection[record.selected]
+        scores = [format_score(selection[part], record.metric) for part in ("id_test", "val", "test")]
         table.add_row(method.upper(), *scores, f"{record.timing['seconds']:.0f}")
     return table
 
 
-def _verdict(records: dict[str, RunRecord]) -> str:
+def _comparison(records: dict[str, RunRecord]) -> str:
     erm, aia = (100 * records[method].test_score for method in _METHODS)
     winner = "AIA" if aia > erm else "ERM" if erm > aia else "neither"
-    words = (
+    text = (
         f"Beyond the shift, {winner} did better this time: AIA {aia:.1f}, ERM {erm:.1f}. One seed on a small cut "
         "proves nothing; the paper's setting is ten seeds on all graphs."
     )
-    before = [100 * records[method].selection[records[method].selected]["id_test"] for method in _METHODS]
-    if before[0] - before[1] > _MUCH:
-        words += (
+    in_domain = [100 * records[method].selection[records[method].selected]["id_test"] for method in _METHODS]
+    if in_domain[0] - in_domain[1] > _LARGE_GAP:
+        text += (
             " On training's own bases AIA is far behind: as released it scores with batch norm's statistics of two "
             "kinds of graphs, mixed (see docs/results.md)."
         )
-    return words
+    return text
 
 
 def _draw(spec: RunSpec, folder: Path, picture: Path, cache: Cache | None) -> None:
-    """Three test graphs, one of each class."""
+    """Draw the first test graph of each class."""
     method = load_model(folder).method
     _, splits = prepare(spec, torch.device("cpu"), cache)
     test = splits["test"]

@@ -27,7 +27,7 @@ def settings(group: str) -> Callable[[type[T]], type[T]]:
     """Class decorator: a frozen dataclass whose values are checked; an `OutlandError` calls them `group.field`."""
 
     def decorate(cls: type[T]) -> type[T]:
-        checked: Any = pydantic_dataclass(frozen=True, config=_FINITE)(cls)
+        checked: Any = pydantic_dataclass(frozen=True, config=ConfigDict(**_FINITE, extra="forbid"))(cls)
         initialize, hints = checked.__init__, get_type_hints(cls, include_extras=True)
 
         @wraps(initialize)
@@ -36,7 +36,10 @@ def settings(group: str) -> Callable[[type[T]], type[T]]:
                 initialize(self, *args, **kwargs)
             except ValidationError as problem:
                 error = problem.errors()[0]
-                name = str(error["loc"][0]) if error["loc"] else ""
+                if error["type"] in ("missing", "missing_argument", "unexpected_positional_argument"):
+                    raise  # a mistake in a program
+                name = error["loc"][0]
+                name = list(hints)[name] if isinstance(name, int) else name  # of a positional argument its index
                 if name not in hints:
                     raise unknown(f"setting of {group}", name, hints) from None
                 raise _error(error, hints[name], f"{group}.{name}") from None

@@ -5,7 +5,6 @@ import gzip
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from outland.estimators.judging import accuracy, auc, judge, rmse
 from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
 from outland.estimators.streaming import Reservoir, predict_table
 from outland.graphs import PackedGraphs, Splits
-from outland.report.trust import trust
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp
 
@@ -151,26 +149,6 @@ def test_a_reservoir_gives_every_molecule_the_same_chance():
     assert counts.sum() == 4000
     assert 15 < counts.min() < counts.max() < 70  # 40 each, give or take 6
     assert abs(counts[:10].mean() - counts[90:].mean()) < 8
-
-
-def test_trust_follows_the_shift_and_the_flags():
-    def measured(gcs: float) -> SimpleNamespace:
-        one = SimpleNamespace
-        return one(covariate=one(mean=gcs), null=one(mean=0.01, spread=0.0), accuracy=one(mean=0.6))
-
-    held = {"scores": [{"part": "held out", "value": 0.7, "metric": "rocauc"}], "held_out": {"gcs": 0.2}}
-    near = trust(measured(0.02), 0.01, 0.05, held)
-    assert near == (
-        "Trust it as far as its held-out score: 5% of the rows are unusual, that is edge or far, and 1% far (5% and 1% "
-        "in training); of training and this table, 2% of the molecules are of a kind that the other has next to none "
-        "of (GCS; 1% by chance), and a small network tells 60% of the two apart (50% by chance); its ROC-AUC on "
-        "held-out molecules (GCS 20%) was 70.00 %."
-    )
-    assert "with care" in trust(measured(0.2), 0.01, 0.05, held)
-    assert trust(measured(0.6), 0.01, 0.05, held).startswith("Do not trust it here without new labels: ")
-    assert trust(None, 0.0, 0.0, {}).startswith("Little is new here, but how good the model is was not measured: 0%")
-    assert "with care" in trust(None, 0.0, 0.2, {})
-    assert trust(None, 0.3, 0.3, {}).startswith("Do not trust it")
 
 
 def test_scores_and_their_intervals(fitted):

@@ -15,7 +15,7 @@ from outland.datasets.tu import MUTAG, read_archive
 from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.recipes import find_recipe, recipe_names
-from outland.report.study_page import page
+from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown
 from outland.storage.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.studies import find_study
@@ -127,7 +127,7 @@ def render(study, cells, out):
     markdown(results)
     latex(results)
     csv_text(results)
-    page(results, {})
+    study_page(results, {})
 
 
 def test_records_of_anything(finished, tmp_path, tally):

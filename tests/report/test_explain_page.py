@@ -1,16 +1,15 @@
-"""The page of explained molecules, in a browser."""
+"""The page of explained molecules."""
 
 import re
 
 import pytest
 
-from outland.estimators import GraphClassifier
+from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.explained import explain_table
-from outland.report.explain_page import explain_page
-from outland.report.molecule_svg import draw_molecule, draw_piece
+from outland.report.explain_page import explain_page, round_text, shorten
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp
-from tests.report.test_browser import opened
+from tests.report.cases import opened
 
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
 PROBE = """
@@ -18,7 +17,7 @@ const rows = () => [...document.querySelectorAll("#all-molecules tbody tr")];
 const visible = () => rows().filter((row) => !row.hidden);
 const firsts = () => visible().slice(0, 3).map((row) => row.cells[0].textContent);
 const buttons = [...document.querySelectorAll("#all-molecules thead button")];
-const heading = (name) => buttons.find((one) => one.textContent === name);
+const heading = (name) => buttons.find((button) => button.textContent === name);
 const choose = (name, value) => {
   const box = document.forms.filters.elements[name];
   box.value = value;
@@ -37,9 +36,9 @@ seen.wrong = choose("error", "wrong");
 seen.wrongOnes = visible().every((row) => row.textContent.includes("✗"));
 seen.right = choose("error", "right");
 choose("error", "");
-seen.zero = choose("said", "0");
-seen.one = choose("said", "1");
-choose("said", "");
+seen.zero = choose("predicted", "0");
+seen.one = choose("predicted", "1");
+choose("predicted", "");
 seen.near = choose("flag", "near");
 seen.edge = choose("flag", "edge");
 seen.far = choose("flag", "far");
@@ -47,11 +46,11 @@ choose("flag", "");
 seen.known = choose("seen", "seen");
 seen.fresh = choose("seen", "new");
 choose("seen", "");
-seen.found = choose("words", "propanolol");
-seen.told = document.getElementById("shown").textContent;
+seen.matching = choose("words", "propanolol");
+seen.shown = document.getElementById("shown").textContent;
 choose("words", "");
 seen.pieces = document.querySelectorAll("#all-pieces svg").length;
-seen.requests = performance.getEntriesByType("resource").map((one) => one.name).filter((name) => !/^data:/.test(name));
+seen.requests = performance.getEntriesByType("resource").map(({ name }) => name).filter((name) => !/^data:/.test(name));
 seen.width = document.documentElement.scrollWidth;
 """
 
@@ -89,8 +88,8 @@ def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_pa
     assert seen["near"] + seen["edge"] + seen["far"] == len(good)
     assert (seen["known"], seen["fresh"]) == (len(good) - 1, 1)  # ethanol alone is new
     assert f"{len(good) - 1} of these {len(rows)} rows were in the model&#39;s training" in text
-    assert seen["found"] >= 1
-    assert seen["told"] == f"{seen['found']} of {len(rows)} shown"
+    assert seen["matching"] >= 1
+    assert seen["shown"] == f"{seen['matching']} of {len(rows)} shown"
     assert seen["pieces"] == 12
     assert seen["requests"] == []
     assert seen["width"] <= 1200
@@ -104,13 +103,30 @@ def test_what_the_table_says_is_escaped(model, table):
     assert not re.search(r"https?://", text)
 
 
-def test_shading_follows_the_weights():
-    drawing = draw_molecule("CCO", [0.9, 0.2, 0.5], [0.1, 0.8])
-    assert drawing.count("<circle") == 2
-    assert drawing.count('class="shade"') == 1
-    assert "opacity:0.85" in drawing  # 0.25 + 0.75 · (0.9 − 0.5) / 0.5
-    assert drawing.count('class="pale"') >= 1
-    assert 'fill="#FF0000"' in drawing  # the letter O
-    assert '"><' not in draw_molecule("CCO", [1] * 3, [1] * 2).split(">", 1)[0]
-    assert draw_piece("c1ccccc1").count("<path") >= 6
-    assert draw_piece("cc").startswith("<svg")  # no molecule of its own, and drawn
+@pytest.mark.parametrize(
+    ("cell", "short"),
+    [
+        ("-2.5789999999999997", "-2.579"),
+        ("12345678.123456", "12345678"),
+        ("0.000012345678", "1.23457e-05"),
+        ("1234567890123", "1234567890123"),
+        ("CC(C)N.ClCCCCCC", "CC(C)N.ClCCCCCC"),
+        ("180.16", "180.16"),
+        ("x" * 81, "x" * 77 + "…"),
+    ],
+)
+def test_long_tails_are_rounded_and_names_are_not(cell, short):
+    assert shorten(cell) == short
+
+
+def test_numbers_are_rounded_and_right_is_defined():
+    assert [round_text(number, 4) for number in ("-2.57894", "12345.6", "0.0012345")] == ["-2.579", "12346", "0.001234"]
+    smiles, labels = bbbp()
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles, labels).model_
+    rows = explain_table(model, SAMPLES / "bbbp.csv", "smiles", "p_np", most=30)
+    sentence = f"off by at most {model.scale[1]:.3g}, the spread of the labels in training."
+    assert sentence in explain_page(model, rows, "t.csv")
+    model.about["scores"] = [{"part": "held out", "value": 0.001, "metric": "rmse"}]
+    text = explain_page(model, rows, "t.csv")
+    assert "off by at most 0.001, the model&#39;s usual error" in text
+    assert text.count('data-error="wrong"') >= 28

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from outland.report.study import stable_parts, write_report
+from outland.report.study import stable_mask_pictures, write_report
 from outland.shift import ShiftSettings
 from outland.studies import find_study, measures
 from outland.studies.ledger import Ledger
@@ -60,7 +60,7 @@ def test_the_page_of_masks_shows_the_truth_and_each_method(motif, cache, tmp_pat
     study = find_study("masks")
     cells = study.cells(1, ["train.epochs=1", *TINY[1:]], ["CAL/motif-base", "AIA/motif-base"])
     run_study(study, cells, tmp_path, device="cpu", cache=cache)
-    pictures = stable_parts(Results.read(study, cells, tmp_path), tmp_path, None, cache)
+    pictures = stable_mask_pictures(Results.read(study, cells, tmp_path), tmp_path, None, cache)
     assert list(pictures) == ["truth", "CAL", "AIA"]
     text = write_report(study, cells, tmp_path, [], None, cache).read_text()
     assert text.count('class="chart graph"') == 9

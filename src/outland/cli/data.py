@@ -53,13 +53,13 @@ def prepare(
 ) -> None:
     """Generate or convert a dataset into the cache, so that runs start at once; say what was found."""
     from outland.graphs import Cache
-    from outland.report.findings import tell
+    from outland.report.dataset_text import print_description
 
     table = table_settings(
         dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
     )
     _, splits, _ = _load(dataset, table_domain(domain, split, time), kind, seed, data, table)
-    tell(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
+    print_description(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
     typer.echo(f"cache: {Cache().folder}")
 
 
@@ -88,11 +88,11 @@ def table(
     from rich.console import Console
 
     from outland.datasets import DataFolder
-    from outland.report.counts import compare, render
+    from outland.report.counts import compare_counts, counts_table
 
-    cells, notes = compare(only or [], DataFolder(data))
+    cells, notes = compare_counts(only or [], DataFolder(data))
     screen = Console()
-    screen.print(render(cells))
+    screen.print(counts_table(cells))
     for note in notes:
         screen.print(note)
 

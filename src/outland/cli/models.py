@@ -250,7 +250,7 @@ def explain(
         rows = explain_part(loaded, graphs, most or 60)
         more = len(graphs) > len(rows)
     writable_folder(path.parent)
-    write_text(path, explain_page(loaded, rows, Path(data).name, more))
+    write_text(path, explain_page(loaded, rows, Path(data).name, more, target))
     kind = "molecule" if loaded.kind == "molecules" else "graph"
     first = f", the first of {Path(data).name}; --most draws more" if more else ""
     typer.echo(f"{path}: {counted(len(rows), kind)}{first}")

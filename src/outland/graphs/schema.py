@@ -1,41 +1,48 @@
-"""What the numbers of a set of graphs mean: features, labels, and how a prediction is scored."""
+"""What the tensors of a set of graphs mean: features, labels, and the metric of a prediction."""
 
-from dataclasses import asdict, dataclass
+import json
+from dataclasses import asdict
 from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from outland.settings import shaped
+from outland.settings import Count, NonNegative, PositiveInt, settings
 
 Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
 
 
-@dataclass(frozen=True)
+@settings("features")
 class Features:
     """The columns of a node's or an edge's features.
 
-    Real numbers have no `vocabulary`; for categorical columns it gives the number of values of each.
+    Args:
+        width: number of columns.
+        vocabulary: number of values of each categorical column; None for real numbers.
     """
 
-    width: int
-    vocabulary: tuple[int, ...] | None = None
+    width: PositiveInt
+    vocabulary: tuple[PositiveInt, ...] | None = None
 
 
-@dataclass(frozen=True)
+@settings("task")
 class Task:
     """What is predicted.
 
-    `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers.
-    `binary`: `outputs` yes/no questions, labels `[G, outputs]` of 0, 1 or NaN for unknown.
-    `regression`: `outputs` real numbers, labels `[G, outputs]`, NaN for unknown. Where they are standardized, `mean`
-    and `std` of each output lead back to the labels' own units.
+    Args:
+        kind: `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers. `binary`: `outputs` yes/no
+            questions, labels `[G, outputs]` of 0, 1 or NaN for unknown. `regression`: `outputs` real numbers, labels
+            `[G, outputs]`, NaN for unknown; standardized where `mean` and `std` are given.
+        outputs: number of classes, questions or numbers.
+        metric: what predictions are scored by.
+        mean, std: of each number to predict, in the labels' own units.
     """
 
     kind: Literal["multiclass", "binary", "regression"]
-    outputs: int
+    outputs: PositiveInt
     metric: Metric
     mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    std: tuple[NonNegative, ...] = ()
 
     @property
     def higher_is_better(self) -> bool:
@@ -47,14 +54,20 @@ class Task:
         return values * values.new_tensor(self.std) + values.new_tensor(self.mean) if self.std else values
 
 
-@dataclass(frozen=True)
+@settings("schema")
 class Schema:
-    """All that a model must know of a set of graphs before it sees one."""
+    """All that a model must know of a set of graphs before it sees one.
+
+    Args:
+        node, edge: their features; None for edges without any.
+        task: what is predicted.
+        environments: number of training environments.
+    """
 
     node: Features
     task: Task
     edge: Features | None = None
-    environments: int = 0
+    environments: Count = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file."""
@@ -63,30 +76,17 @@ class Schema:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Schema":
         """The inverse of `to_json`; a `ValueError` where the values are no schema."""
-        if isinstance(plain, dict) and isinstance(plain.get("task"), dict):
-            plain = {**plain, "task": {"mean": [], "std": [], **plain["task"]}}  # older ones have neither
-        if not shaped(plain, cls):
-            raise ValueError("the values of the schema are not of the right kinds")
-
-        def features(value: dict[str, Any] | None) -> Features | None:
-            if value is None:
-                return None
-            vocabulary = value["vocabulary"]
-            if value["width"] < 1 or (
-                vocabulary is not None and (len(vocabulary) != value["width"] or min(vocabulary) < 1)
-            ):
+        try:
+            schema = TypeAdapter(cls).validate_json(json.dumps(plain), strict=True)
+        except ValidationError as problem:
+            error = problem.errors()[0]
+            if error["type"] != "greater_than_equal":
+                raise ValueError("the values of the schema are not of the right kinds") from None
+            owner = "impossible features" if error["loc"][0] in ("node", "edge") else "an impossible task"
+            raise ValueError(f"the schema has {owner}") from None
+        for features in (schema.node, schema.edge):
+            if features and features.vocabulary is not None and len(features.vocabulary) != features.width:
                 raise ValueError("the schema has impossible features")
-            return Features(value["width"], None if vocabulary is None else tuple(vocabulary))
-
-        node = features(plain["node"])
-        assert node is not None
-        if plain["task"]["outputs"] < 1 or plain["environments"] < 0:
+        if {len(schema.task.mean), len(schema.task.std)} not in ({0}, {schema.task.outputs}):
             raise ValueError("the schema has an impossible task")
-        task = plain["task"]
-        if (
-            any(len(task[name]) not in (0, task["outputs"]) for name in ("mean", "std"))
-            or min(task["std"], default=1) <= 0
-        ):
-            raise ValueError("the schema has an impossible task")
-        task = Task(**{**task, "mean": tuple(task["mean"]), "std": tuple(task["std"])})
-        return cls(node, task, features(plain["edge"]), plain["environments"])
+        return schema

@@ -1,1 +1,1 @@
-"""Figures and tables of what runs have found."""
+"""Text, tables, charts and pages about datasets, studies and fitted models."""

@@ -11,8 +11,8 @@ from outland.report.published import paper_table
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of the paper's table and ours; None where it could not be had."""
+class Count:
+    """One number of the paper's table and ours, which is None where the dataset cannot be loaded."""
 
     column: str
     part: str
@@ -22,20 +22,20 @@ class Cell:
 
     @property
     def equal(self) -> bool:
-        """Whether they agree to the digits the paper prints."""
+        """Whether the two agree to the paper's digits."""
         return self.ours is not None and round(self.ours, 2) == self.paper
 
 
-def compare(only: list[str], data: DataFolder | None = None) -> tuple[list[Cell], list[str]]:
-    """Every cell of the paper's statistics for these datasets (or all), and notes on what to know of ours."""
+def compare_counts(only: list[str], data: DataFolder | None = None) -> tuple[list[Count], list[str]]:
+    """All counts of the paper's statistics for these datasets, or for all, and notes on ours."""
     published = paper_table("statistics")
     names = {column.partition("-")[0] for column in published["columns"]}
     for name in only:
         if name not in names:
             raise unknown("dataset of the paper", name, names)
-    cells: list[Cell] = []
+    counts: list[Count] = []
     notes: list[str] = []
-    for place, column in enumerate(published["columns"]):
+    for index, column in enumerate(published["columns"]):
         dataset, _, domain = column.partition("-")
         if only and dataset not in only:
             continue
@@ -43,14 +43,14 @@ def compare(only: list[str], data: DataFolder | None = None) -> tuple[list[Cell]
         for part in ("train", "val", "test"):
             ours = _counts(splits, part) if splits is not None else {}
             for quantity in ("graphs", "nodes", "edges"):
-                paper = float(published[part][quantity][place])
-                cells.append(Cell(column, part, quantity, paper, ours.get(quantity)))
-    if any(cell.column == "molbbbp-size" and not cell.equal for cell in cells):
+                paper = float(published[part][quantity][index])
+                counts.append(Count(column, part, quantity, paper, ours.get(quantity)))
+    if any(count.column == "molbbbp-size" and not count.equal for count in counts):
         notes.append(
             "molbbbp size: val and test are two halves of one shuffled set; which molecule is in which depends on the "
             "seed and on how ties were sorted, which the paper does not say"
         )
-    return cells, notes
+    return counts, notes
 
 
 def _load(dataset: str, domain: str, data: DataFolder | None, notes: list[str]) -> Splits | None:
@@ -70,21 +70,21 @@ def _counts(splits: Splits, part: str) -> dict[str, float]:
     return {"graphs": float(len(graphs)), "nodes": float(nodes.mean()), "edges": float(edges.mean())}
 
 
-def render(cells: list[Cell]) -> Table:
-    """A table for the terminal: our number, and the paper's where it is another."""
-    columns = list(dict.fromkeys(cell.column for cell in cells))
+def counts_table(counts: list[Count]) -> Table:
+    """A table for the terminal: our number, and the paper's where it differs."""
+    columns = list(dict.fromkeys(count.column for count in counts))
     table = Table(
         "", *(column.replace("-", "\n") for column in columns), title="Ours, and the paper's where it differs (≠)"
     )
-    for part, quantity in dict.fromkeys((cell.part, cell.quantity) for cell in cells):
-        row = [cell for cell in cells if (cell.part, cell.quantity) == (part, quantity)]
-        table.add_row(f"{part} {quantity}", *(_shown(cell) for cell in row))
+    for part, quantity in dict.fromkeys((count.part, count.quantity) for count in counts):
+        row = [count for count in counts if (count.part, count.quantity) == (part, quantity)]
+        table.add_row(f"{part} {quantity}", *(_format(count) for count in row))
     return table
 
 
-def _shown(cell: Cell) -> str:
-    digits = 0 if cell.quantity == "graphs" else 2
-    if cell.ours is None:
-        return f"[dim]– ({cell.paper:.{digits}f})[/]"
-    mark = "[green]=[/]" if cell.equal else f"[yellow]≠ {cell.paper:.{digits}f}[/]"
-    return f"{cell.ours:.{digits}f} {mark}"
+def _format(count: Count) -> str:
+    digits = 0 if count.quantity == "graphs" else 2
+    if count.ours is None:
+        return f"[dim]– ({count.paper:.{digits}f})[/]"
+    mark = "[green]=[/]" if count.equal else f"[yellow]≠ {count.paper:.{digits}f}[/]"
+    return f"{count.ours:.{digits}f} {mark}"

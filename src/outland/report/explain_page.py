@@ -1,4 +1,4 @@
-"""One self-contained HTML page for a table: every molecule with what its prediction rests on."""
+"""A self-contained HTML page of molecules or graphs, each with the nodes and edges its prediction rests on."""
 
 import time
 from collections.abc import Sequence
@@ -6,101 +6,129 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outland.estimators.distance import FLAGS
-from outland.estimators.explained import Explained
-from outland.estimators.fragments import rank_pieces
-from outland.estimators.model import FittedModel
-from outland.estimators.seen import seen_words
-from outland.report.explain_words import flat_parts, numbers, shading, usual_error
-from outland.report.html import rendered
+from outland.models import TrainedModel
+from outland.models.explained_rows import ExplainedRow
+from outland.models.fragments import rank_pieces
+from outland.models.knn import FLAGS
+from outland.report.explain_notes import (
+    columns_note,
+    constant_weights,
+    error_tolerance,
+    shading_note,
+    training_rows_notes,
+)
+from outland.report.figures import graph_svg
+from outland.report.html import render_page
 from outland.report.molecule_svg import draw_molecule, draw_piece
 from outland.tables.labels import parse_number
 
-_FACTS = 4  # other cells shown beside a molecule
+_MAX_CELLS = 4  # of the row, beside a molecule
 
 
-def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left_out: bool = False) -> str:
-    """The page, as text. Whatever comes from the table is escaped by the template."""
-    readable = [row for row in rows if row.answer]
+def explain_page(
+    model: TrainedModel, rows: Sequence[ExplainedRow], data: str, left_out: bool = False, target: str | None = None
+) -> str:
+    """The page as text; what comes from a table is escaped.
+
+    Args:
+        model: that predicts.
+        rows: of `explain_table` or `explain_part`.
+        data: name of the table or part.
+        left_out: whether it has more rows.
+        target: one of the model's, by default its first.
+    """
+    readable = [row for row in rows if row.prediction]
     known = any(row.truth for row in rows)
-    atoms, bonds = flat_parts(readable)
-    source = model.about.get("source", {})
-    return rendered(
+    nodes, edges = constant_weights(readable)
+    number = model.targets.index(target) if target in model.targets else 0
+    notes = [shading_note(model, nodes, edges), columns_note(model, known, number), *_training_notes(rows)]
+    molecules = [(row.smiles, row.node_weights) for row in readable if row.smiles and not nodes]
+    return render_page(
         "explain.html",
         style=("page.css", "explain.css"),
         script=("page.js", "explain.js"),
-        table=table,
-        target=source.get("target", "the label"),
+        table=data,
+        target=model.targets[number],
+        noun="molecule" if model.kind == "molecules" else "graph",
         model=model,
         made=time.strftime("%Y-%m-%d"),
-        notes=[shading(model, atoms, bonds), numbers(model, known), *_flattery(rows)],
-        any_seen=any(row.seen for row in rows),
+        notes=notes,
+        any_seen=any(row.is_training for row in rows),
         stable=model.method.has_masks,
-        classes=[str(one) for one in model.classes],
+        classes=[str(name) for name in model.classes],
         flags=FLAGS,
         known=known,
-        rows=[_row(model, row, not atoms, not bonds) for row in rows],
+        rows=[_row(model, row, number, not nodes, not edges) for row in rows],
         unreadable=len(rows) - len(readable),
         left_out=left_out,
         pieces=[
-            {"smiles": one.smiles, "drawing": Markup(draw_piece(one.smiles)), "of": one}
-            for one in rank_pieces((row.smiles, row.atoms) for row in readable if not atoms)
+            {"smiles": piece.smiles, "drawing": Markup(draw_piece(piece.smiles)), "counts": piece}
+            for piece in rank_pieces(molecules)
         ],
     )
 
 
-def _flattery(rows: Sequence[Explained]) -> list[str]:
-    told = seen_words(sum(row.seen for row in rows), len(rows))
-    return [f"{told}. They are marked “seen” under their distance."] if told else []
+def _training_notes(rows: Sequence[ExplainedRow]) -> list[str]:
+    return [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(rows)]
 
 
-def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[str, Any]:
-    answer = row.answer
-    weights = row.atoms if atoms else None, row.bonds if bonds else None
-    value = answer.get("outland_probability", answer.get("outland_prediction", ""))
+def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges: bool) -> dict[str, Any]:
+    suffix = "" if len(model.targets) == 1 else f"_{model.targets[target]}"
+    prediction = row.prediction
+    value = prediction.get(f"outland_probability{suffix}", prediction.get(f"outland_prediction{suffix}", ""))
+    distance = prediction.get("outland_distance", "")
     return {
-        "place": row.place,
+        "number": row.row,
         "smiles": row.smiles,
-        "facts": _facts(row),
-        "drawing": Markup(draw_molecule(row.smiles, *weights)) if answer else "",
+        "cells": _cells(row),
+        "drawing": Markup(_drawing(row, nodes, edges)) if prediction else "",
         "value": value,
-        "number": "" if not answer else f"{float(value):.2f}" if model.classes else rounded(value, 4),
-        "said": answer.get("outland_class", ""),
-        "distance": answer.get("outland_distance", ""),
-        "away": f"{float(answer['outland_distance']):.2f}" if answer else "",
-        "flag": answer.get("outland_flag", ""),
-        "seen": ("seen" if row.seen else "new") if answer else "",
+        "value_text": "" if not prediction else f"{float(value):.2f}" if model.classes else round_text(value, 4),
+        "predicted": prediction.get(f"outland_class{suffix}", ""),
+        "distance": distance,
+        "distance_text": f"{float(distance):.2f}" if distance else "",
+        "flag": prediction.get("outland_flag", ""),
+        "seen": ("seen" if row.is_training else "new") if prediction else "",
         "truth": row.truth,
-        "error": _error(model, row),
+        "error": _error(model, row, target, suffix),
         "problem": row.problem,
     }
 
 
-def _facts(row: Explained) -> list[tuple[str, str]]:
-    """The first other cells of a row that say something: names, then numbers."""
-    found = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
-    found.sort(key=lambda one: parse_number(one[1]) is not None)
-    return [(name, shortened(cell)) for name, cell in found[:_FACTS]]
+def _drawing(row: ExplainedRow, nodes: bool, edges: bool) -> str:
+    """A molecule or graph with its weights; nodes or edges whose weights are constant are not shaded."""
+    if row.smiles:
+        return draw_molecule(row.smiles, row.node_weights if nodes else None, row.edge_weights if edges else None)
+    node = row.node_weights if nodes else (0.0,) * len(row.node_weights)
+    edge = row.edge_weights if edges else (0.0,) * len(row.edge_weights)
+    return graph_svg({"node": node, "edge": edge, "ends": row.edges}, f"graph {row.row}")
 
 
-def shortened(cell: str) -> str:
-    """A cell as people read it: a number with a long tail is rounded, a long text is cut."""
+def _cells(row: ExplainedRow) -> list[tuple[str, str]]:
+    """Names and texts of the first other cells of a row that are not empty, texts before numbers."""
+    cells = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
+    cells.sort(key=lambda cell: parse_number(cell[1]) is not None)
+    return [(name, shorten(text)) for name, text in cells[:_MAX_CELLS]]
+
+
+def shorten(cell: str) -> str:
+    """A cell for a reader: long decimals are rounded, long text is cut."""
     if "." in cell and len(cell) > 8 and parse_number(cell) is not None:
-        return rounded(cell, 6)
+        return round_text(cell, 6)
     return cell if len(cell) <= 80 else cell[:77] + "…"
 
 
-def rounded(text: str, digits: int) -> str:
-    """A number with so many digits that count, and never fewer than stand before its point."""
+def round_text(text: str, digits: int) -> str:
+    """A number with this many significant digits, and no fewer than its integer part has."""
     value = float(parse_number(text) or 0.0)
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def _error(model: FittedModel, row: Explained) -> str:
-    """`right` or `wrong`; a number is wrong by more than the model usually is."""
-    if not (row.truth and row.answer):
+def _error(model: TrainedModel, row: ExplainedRow, target: int, suffix: str) -> str:
+    """`right` or `wrong`, empty without a label; a regression is right within `error_tolerance`."""
+    if not (row.truth and row.prediction):
         return ""
     if model.classes:
-        return "right" if row.truth == row.answer["outland_class"] else "wrong"
-    off = abs(float(row.truth) - float(row.answer["outland_prediction"]))
-    return "right" if off <= usual_error(model)[0] else "wrong"
+        return "right" if row.truth == row.prediction[f"outland_class{suffix}"] else "wrong"
+    error = abs(float(row.truth) - float(row.prediction[f"outland_prediction{suffix}"]))
+    return "right" if error <= error_tolerance(model, target)[0] else "wrong"

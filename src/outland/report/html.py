@@ -1,4 +1,4 @@
-"""Templates into HTML pages that need no network and no other file."""
+"""Self-contained HTML pages from templates."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +7,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 
-def rendered(template: str, *, style: Sequence[str], script: Sequence[str], **values: Any) -> str:
-    """A page, as text; whatever is put into the template is escaped.
+def render_page(template: str, *, style: Sequence[str], script: Sequence[str], **values: Any) -> str:
+    """Render a page to text; values are escaped.
 
     Args:
-        template: a file of this folder; `frame.html` is around it.
-        style, script: files of this folder that the page carries in itself.
-        values: what the template names.
+        template: a file of this folder, which extends `frame.html`.
+        style, script: CSS and JavaScript files of this folder, which are inlined.
+        values: variables of the template.
     """
     loader = PackageLoader("outland.report", "")
-    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
 
     def text(names: Sequence[str]) -> Markup:
-        return Markup("\n").join(Markup(loader.get_source(pages, name)[0]) for name in names)
+        return Markup("\n").join(Markup(loader.get_source(environment, name)[0]) for name in names)
 
-    return pages.get_template(template).render(style=text(style), script=text(script), **values)
+    return environment.get_template(template).render(style=text(style), script=text(script), **values)

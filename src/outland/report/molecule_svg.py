@@ -1,4 +1,4 @@
-"""A molecule as SVG by RDKit: stable atoms and bonds shaded, the rest pale."""
+"""Molecules as SVG by RDKit, with atoms and bonds shaded or pale by their weights."""
 
 import re
 from collections.abc import Sequence
@@ -9,52 +9,55 @@ from typing import Any
 from outland.chem.featurizer import parse, rdkit
 
 STABLE = 0.5
-_ELEMENT = re.compile(r"<path +class='([^']*)' +d='([^']*)' +(?:style|fill)='([^']*)'")  # strokes, and letters
+_PATH = re.compile(r"<path +class='([^']*)' +d='([^']*)' +(?:style|fill)='([^']*)'")  # strokes, and letters
 _WIDTH, _HEIGHT = 260, 180
 
 
 def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[float] | None) -> str:
-    """The picture; weights are for RDKit's atoms and bonds in their order, None where they tell nothing.
+    """A molecule as an `svg` element.
 
-    A bond without a weight of its own is as pale as the paler of its ends.
+    Args:
+        smiles: of the molecule.
+        atoms, bonds: weights from 0 to 1 in RDKit's order; None shades none. Bonds without weights are as pale as the
+            paler of their ends.
+
     """
     molecule = parse(smiles.strip())
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
-    atom_ink = atoms if atoms is not None else [1.0] * molecule.GetNumAtoms()
-    bond_ink = bonds if bonds is not None else [min(atom_ink[i], atom_ink[j]) for i, j in ends]
-    drawer = _drawn(molecule)
-    at = [drawer.GetDrawCoords(place) for place in range(molecule.GetNumAtoms())]
+    atom_weights = atoms if atoms is not None else [1.0] * molecule.GetNumAtoms()
+    bond_weights = bonds if bonds is not None else [min(atom_weights[i], atom_weights[j]) for i, j in ends]
+    drawer = _draw(molecule)
+    points = [drawer.GetDrawCoords(atom) for atom in range(molecule.GetNumAtoms())]
     shade = [
-        f'<path class="shade" style="opacity:{_depth(weight)}" d="M{_point(at[i])}L{_point(at[j])}"/>'
+        f'<path class="shade" style="opacity:{_opacity(weight)}" d="M{_xy(points[i])}L{_xy(points[j])}"/>'
         for (i, j), weight in (() if bonds is None else zip(ends, bonds, strict=True))
         if weight >= STABLE
     ]
     shade += [
-        f'<circle style="opacity:{_depth(weight)}" cx="{place.x:.0f}" cy="{place.y:.0f}" r="8"/>'
-        for place, weight in (() if atoms is None else zip(at, atoms, strict=True))
+        f'<circle style="opacity:{_opacity(weight)}" cx="{point.x:.0f}" cy="{point.y:.0f}" r="8"/>'
+        for point, weight in (() if atoms is None else zip(points, atoms, strict=True))
         if weight >= STABLE
     ]
-    lines = [_line(found, atom_ink, bond_ink) for found in _ELEMENT.findall(drawer.GetDrawingText())]
-    return _framed(smiles, f"<g>{''.join(shade)}</g>{''.join(lines)}", _WIDTH, _HEIGHT)
+    paths = [_path(match, atom_weights, bond_weights) for match in _PATH.findall(drawer.GetDrawingText())]
+    return _element(smiles, f"<g>{''.join(shade)}</g>{''.join(paths)}", _WIDTH, _HEIGHT)
 
 
 @cache
 def draw_piece(smiles: str) -> str:
-    """A substructure, without weights; the empty text where it cannot be drawn."""
+    """A substructure as an `svg` element without weights; empty where it cannot be drawn."""
     chem = rdkit()
     molecule = parse(smiles)
     if molecule is None:
         molecule = chem.MolFromSmiles(smiles, sanitize=False)
     try:
-        drawer = _drawn(molecule, 150, 96)
+        drawer = _draw(molecule, 150, 96)
     except (ValueError, RuntimeError):
         return ""
-    everything = [1.0] * 1000
-    lines = [_line(found, everything, everything) for found in _ELEMENT.findall(drawer.GetDrawingText())]
-    return _framed(smiles, "".join(lines), 150, 96)
+    paths = [_path(match, (), ()) for match in _PATH.findall(drawer.GetDrawingText())]
+    return _element(smiles, "".join(paths), 150, 96)
 
 
-def _drawn(molecule: Any, width: int = _WIDTH, height: int = _HEIGHT) -> Any:
+def _draw(molecule: Any, width: int = _WIDTH, height: int = _HEIGHT) -> Any:
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
@@ -62,27 +65,27 @@ def _drawn(molecule: Any, width: int = _WIDTH, height: int = _HEIGHT) -> Any:
     options.bondLineWidth, options.padding, options.maxFontSize = 1, 0.08, 14
     try:
         rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
-    except ValueError:  # no alternation of single and double bonds fits
+    except ValueError:  # it cannot be kekulized
         drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
         rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule, kekulize=False)
     drawer.FinishDrawing()
     return drawer
 
 
-def _point(place: Any) -> str:
-    return f"{place.x:.0f},{place.y:.0f}"
+def _xy(point: Any) -> str:
+    return f"{point.x:.0f},{point.y:.0f}"
 
 
-def _depth(weight: float) -> str:
+def _opacity(weight: float) -> str:
     return f"{0.25 + 0.75 * min(1.0, (weight - STABLE) / (1 - STABLE)):.2f}"
 
 
-def _line(found: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[float]) -> str:
-    """One stroke or letter of RDKit's, in fewer words; pale where it belongs to the environment."""
-    kind, path, style = found
-    owners = {word.split("-")[0]: int(word.split("-")[1]) for word in reversed(kind.split()) if "-" in word}
-    place, weights = (owners["bond"], bonds) if "bond" in owners else (owners.get("atom", -1), atoms)
-    pale = ' class="pale"' if 0 <= place < len(weights) and weights[place] < STABLE else ""
+def _path(match: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[float]) -> str:
+    """A line or letter of RDKit's drawing without redundant attributes, pale where its atom or bond weighs little."""
+    classes, path, style = match
+    owners = {name.split("-")[0]: int(name.split("-")[1]) for name in reversed(classes.split()) if "-" in name}
+    index, weights = (owners["bond"], bonds) if "bond" in owners else (owners.get("atom", -1), atoms)
+    pale = ' class="pale"' if 0 <= index < len(weights) and weights[index] < STABLE else ""
     if ":" not in style:  # a letter
         return f'<path{pale} d="{_short(path)}" fill="{style}"/>'
     fill, stroke = (re.search(rf"(?<![-\w]){name}:(#\w+|none)", style) for name in ("fill", "stroke"))
@@ -93,10 +96,10 @@ def _line(found: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[f
 
 
 def _short(path: str) -> str:
-    """The same path with fewer blanks."""
+    """The same path with fewer spaces."""
     return re.sub(r" ?([MLQZC]) ?", r"\1", path)
 
 
-def _framed(title: str, inside: str, width: int, height: int) -> str:
+def _element(title: str, inside: str, width: int, height: int) -> str:
     name = escape(title)
     return f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-label="{name}">{inside}</svg>'

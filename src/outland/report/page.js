@@ -1,6 +1,6 @@
 // Headings sort their table, the filter hides rows, and a click on a command copies it.
-const keyOf = (row, place) => {
-  const cell = row.cells[place];
+const keyOf = (row, index) => {
+  const cell = row.cells[index];
   const text = cell.dataset.value ?? cell.textContent.trim();
   const number = Number(text);
   return { empty: text === "" || text === "–", number: text !== "" && !Number.isNaN(number) ? number : null, text };
@@ -11,14 +11,14 @@ for (const table of document.querySelectorAll("table.sortable")) {
   for (const button of table.querySelectorAll("thead button")) {
     button.addEventListener("click", () => {
       const heading = button.closest("th");
-      const place = heading.cellIndex;
+      const index = heading.cellIndex;
       const first = heading.classList.contains("number") ? "descending" : "ascending";
       const other = first === "ascending" ? "descending" : "ascending";
       const order = heading.getAttribute("aria-sort") === first ? other : first;
-      for (const one of table.querySelectorAll("thead th")) one.removeAttribute("aria-sort");
+      for (const other of table.querySelectorAll("thead th")) other.removeAttribute("aria-sort");
       heading.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
-      const rows = [...table.tBodies[0].rows].map((row) => [keyOf(row, place), row]);
+      const rows = [...table.tBodies[0].rows].map((row) => [keyOf(row, index), row]);
       rows.sort(([a], [b]) => a.empty - b.empty || (a.empty ? 0 : sign * compare(a, b)));
       table.tBodies[0].append(...rows.map(([, row]) => row));
     });

@@ -1,4 +1,4 @@
-"""Published numbers to stand beside ours: the paper's, and the GOOD leaderboard's."""
+"""Published numbers for comparison: the paper's, and the GOOD leaderboard's."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any
 from outland.studies import Column, Row, Study
 from outland.studies.quantities import Quantity
 
-_ON_LEADERBOARD = {"M-Mixup": "Mixup", "CIGA": "CIGAv1"}
+_LEADERBOARD_NAMES = {"M-Mixup": "Mixup", "CIGA": "CIGAv1"}
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ def paper_table(name: str) -> dict[str, Any]:
     return table
 
 
-def in_paper(study: Study, row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """The paper's number of a cell; what a study has no table for may be in the paper's first one."""
+def paper_value(study: Study, row: Row, column: Column, quantity: Quantity) -> Published | None:
+    """The paper's value of a cell, from the study's table or else the covariate-shift table; None if it has none."""
     try:
-        found = _lookup(study.paper or "covariate_shift", row, column, quantity)
+        value = _lookup(study.paper or "covariate_shift", row, column, quantity)
     except KeyError:
         return None
-    return found if study.paper or column.kind == "covariate" else None
+    return value if study.paper or column.kind == "covariate" else None
 
 
 def _lookup(table: str, row: Row, column: Column, quantity: Quantity) -> Published:
@@ -63,11 +63,11 @@ def _cost(row: Row, column: Column, quantity: Quantity) -> Published:
     return Published(paper_table("cost")[name][row.label][column.dataset])
 
 
-def on_leaderboard(row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """The leaderboard's number of a cell: test scores of methods it has, on its own backbones."""
+def leaderboard_value(row: Row, column: Column, quantity: Quantity) -> Published | None:
+    """The leaderboard's test score of a cell, on its own backbones; None if it has none."""
     if quantity.name != "test" or row.group or row.changes:
         return None
     rows = _file("leaderboard.json")["rows"]
-    name = _ON_LEADERBOARD.get(row.label, row.label)
-    found = rows.get(name, {}).get(f"{column.label}-{column.kind}")
-    return None if found is None else Published(*found)
+    name = _LEADERBOARD_NAMES.get(row.label, row.label)
+    value = rows.get(name, {}).get(f"{column.label}-{column.kind}")
+    return None if value is None else Published(*value)

@@ -1,4 +1,4 @@
-"""The report of a study: terminal, Markdown, LaTeX, CSV, and one self-contained HTML page."""
+"""The report of a study: on the terminal, as Markdown, LaTeX and CSV, and as a self-contained HTML page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ from rich.console import Console
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
 from outland.graphs import Cache
-from outland.models import load_model
-from outland.report.study_page import page
+from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
+from outland.models import load_model
 from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
@@ -38,8 +38,8 @@ def write_report(
     Args:
         study, cells, out: as they were run.
         words: the changes they ran with.
-        data, cache: where pictures of graphs may find them.
-        tuned: whether the settings are those that searches have found.
+        data, cache: folders of the datasets, for pictures of graphs.
+        tuned: whether the settings are the results of searches.
     """
     results = Results.read(study, cells, out, words, tuned)
     screen = Console()
@@ -51,44 +51,46 @@ def write_report(
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:
         try:
-            pictures = stable_parts(results, out, data, cache)
+            pictures = stable_mask_pictures(results, out, data, cache)
         except OutlandError as problem:
             results.problems.append(f"the captured stable parts could not be drawn: {problem}")
     name = report_name(results)
     write_text(out / f"{name}.md", markdown(results))
     write_text(out / f"{name}.tex", latex(results))
     write_text(out / f"{name}.csv", csv_text(results))
-    target = out / f"{name}.html"
-    write_text(target, page(results, pictures))
-    return target
+    page = out / f"{name}.html"
+    write_text(page, study_page(results, pictures))
+    return page
 
 
 def report_name(results: Results) -> str:
-    """The study's name for the whole of it in the paper's setting; else a longer one, so that it overwrites no such."""
+    """The study's name, with suffixes unless it is the whole study in the paper's setting: each has its own files."""
     study, parts = results.study, [results.study.name]
     if results.repeats != study.seeds:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
-    said = (("tuned", results.tuned), ("part", not results.whole), ("changed", bool(results.words)))
-    parts += [word for word, true in said if true]
+    flags = {"tuned": results.tuned, "part": not results.whole, "changed": bool(results.words)}
+    parts += [name for name, is_set in flags.items() if is_set]
     if not results.whole or results.words:
-        which = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]
-        parts.append(digest(canonical_json(which))[:6])
+        content = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]
+        parts.append(digest(canonical_json(content))[:6])
     return "-".join(parts)
 
 
-def stable_parts(results: Results, out: Path, data: DataFolder | None, cache: Cache | None) -> dict[str, list[Picture]]:
-    """Some test graphs of the first column: the truth, then the stable mask of each row's first finished model."""
+def stable_mask_pictures(
+    results: Results, out: Path, data: DataFolder | None, cache: Cache | None
+) -> dict[str, list[Picture]]:
+    """Test graphs of the first column with the truth, and with the stable mask of each row's first finished model."""
     ledger, column = Ledger(results.study, out), results.columns[0]
-    found: dict[str, list[Picture]] = {}
+    pictures: dict[str, list[Picture]] = {}
     for cell in results.cells:
-        places = sorted(results.records.get(cell.name, {}))
-        if cell.column != column or not places:
+        finished = sorted(results.records.get(cell.name, {}))
+        if cell.column != column or not finished:
             continue
-        spec = cell.specs[places[0]]
+        spec = cell.specs[finished[0]]
         splits = load_splits(spec, torch.device("cpu"), cache, data)
         index = one_of_each_class(splits, "test")
-        chosen = splits.graphs.select(index)
-        if not found and chosen.edge_truth is not None:
-            found["truth"] = truth_pictures(chosen)
-        found[cell.row.name] = mask_pictures(load_model(ledger.folder(spec).path).method, splits, index, "stable")
-    return found
+        graphs = splits.graphs.select(index)
+        if not pictures and graphs.edge_truth is not None:
+            pictures["truth"] = truth_pictures(graphs)
+        pictures[cell.row.name] = mask_pictures(load_model(ledger.folder(spec).path).method, splits, index, "stable")
+    return pictures

@@ -1,4 +1,4 @@
-"""One self-contained HTML page a study: no network, no other file."""
+"""The self-contained HTML page of a study."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,25 +9,24 @@ from markupsafe import Markup
 from outland.errors import counted
 from outland.recipes import recipe_for
 from outland.report.figures import figures
-from outland.report.html import rendered
-from outland.report.published import Published, in_paper, on_leaderboard
-from outland.report.study_text import ARROWS, caption, number, ours, remarks
+from outland.report.html import render_page
+from outland.report.published import Published, leaderboard_value, paper_value
+from outland.report.study_text import ARROWS, caption, format_value, our_value, remarks
 from outland.studies import Cell
 from outland.studies.commands import command_of
 from outland.studies.pictures import Picture
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
 
-_MANY = 8  # names in a sentence
+_MAX_NAMES = 8  # in a sentence
 
 
-def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
-    """The page, as text."""
+def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
+    """The page as text; `pictures` are of graphs with their masks, by method."""
     study = results.study
-    done = sum(len(found) for found in (results.measured if study.measure else results.records).values())
-    shown = figures(results, pictures)
+    done = sum(len(runs) for runs in (results.measured if study.measure else results.records).values())
     tables = [_matrix(results, quantity) for quantity in study.quantities]
-    return rendered(
+    return render_page(
         "page.html",
         style=("page.css",),
         script=("page.js",),
@@ -36,11 +35,14 @@ def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
         made=time.strftime("%Y-%m-%d"),
         done=done,
         all=counted(sum(len(cell.specs) for cell in results.cells), "run"),
-        machine=_machine(results),
-        findings=findings(results),
+        platform=_platform(results),
+        conclusions=conclusions(results),
         tables=tables,
         columns=[column.label for column in results.columns],
-        figures=[{**vars(one), "drawings": [Markup(drawing) for drawing in one.drawings]} for one in shown],
+        figures=[
+            {**vars(figure), "drawings": [Markup(drawing) for drawing in figure.drawings]}
+            for figure in figures(results, pictures)
+        ],
         cells=[row for quantity in study.quantities for row in _cells(results, quantity)],
         good=any(entry["good"] for table in tables for row in table["rows"] for entry in row["entries"]),
         several=len(study.quantities) > 1,
@@ -49,83 +51,82 @@ def page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
     )
 
 
-def findings(results: Results) -> list[str]:
-    """What may be said of the first quantity, column by column: nothing is called better that is not shown to be."""
+def conclusions(results: Results) -> list[str]:
+    """Which rows are shown to be better or worse than the reference in the first quantity, column by column."""
     quantity, lines = results.study.quantities[0], []
     reference = results.study.reference
     for column in results.columns:
         compared = results.comparisons(column, quantity)
-        better = [name for name, one in compared.items() if one.verdict == "better"]
-        worse = [name for name, one in compared.items() if one.verdict == "worse"]
+        better = [name for name, comparison in compared.items() if comparison.verdict == "better"]
+        worse = [name for name, comparison in compared.items() if comparison.verdict == "worse"]
         if not compared:
             continue
-        told = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
-        told += [f"{_listed(worse, len(compared))} worse than {reference}"] if worse else []
-        lines.append(f"{column.label}: {' and '.join(told) or f'no difference to {reference} is shown'}.")
+        clauses = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
+        clauses += [f"{_listed(worse, len(compared))} worse than {reference}"] if worse else []
+        lines.append(f"{column.label}: {' and '.join(clauses) or f'no difference to {reference} is shown'}.")
     return lines + remarks(results, quantity)
 
 
-def _listed(names: Sequence[str], of: int) -> str:
-    if len(names) > _MANY:
-        return f"{len(names)} of {of} rows are"
+def _listed(names: Sequence[str], total: int) -> str:
+    if len(names) > _MAX_NAMES:
+        return f"{len(names)} of {total} rows are"
     return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"
 
 
 def _matrix(results: Results, quantity: Quantity) -> dict[str, Any]:
-    """Rows and columns of one quantity, each entry with its three sources."""
+    """Rows of one quantity's table, each entry with its three sources."""
     rows = []
     marks = {column.label: results.marks(column, quantity) for column in results.columns}
     compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
     for row in results.rows:
         entries = []
         for column in results.columns:
-            found = ours(results, row, column, quantity)
-            one = compared[column.label].get(row.name)
+            value, comparison = our_value(results, row, column, quantity), compared[column.label].get(row.name)
             entries.append(
                 {
-                    "value": "" if found is None else found.mean,
-                    "ours": number(found, quantity.digits),
+                    "value": "" if value is None else value.mean,
+                    "ours": format_value(value, quantity.digits),
                     "mark": marks[column.label].get(row.name, ""),
-                    "arrow": "" if one is None else ARROWS[one.verdict],
-                    "paper": _maybe(in_paper(results.study, row, column, quantity), quantity),
-                    "good": _maybe(on_leaderboard(row, column, quantity), quantity),
+                    "arrow": "" if comparison is None else ARROWS[comparison.verdict],
+                    "paper": _published(paper_value(results.study, row, column, quantity), quantity),
+                    "good": _published(leaderboard_value(row, column, quantity), quantity),
                 }
             )
         rows.append({"name": row.name, "entries": entries})
     return {"title": quantity.title, "rows": rows, "caption": caption(results, quantity)}
 
 
-def _maybe(value: Published | None, quantity: Quantity) -> str:
-    return "" if value is None else number(value, quantity.digits)
+def _published(value: Published | None, quantity: Quantity) -> str:
+    return "" if value is None else format_value(value, quantity.digits)
 
 
 def _cells(results: Results, quantity: Quantity) -> list[dict[str, Any]]:
-    """Every cell in full, for the long table."""
+    """Rows of the table of all cells."""
     compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
     return [_cell(results, cell, quantity, compared[cell.column.label].get(cell.row.name)) for cell in results.cells]
 
 
-def _cell(results: Results, cell: Cell, quantity: Quantity, one: Comparison | None) -> dict[str, Any]:
+def _cell(results: Results, cell: Cell, quantity: Quantity, compared: Comparison | None) -> dict[str, Any]:
     row, column, digits = cell.row, cell.column, quantity.digits
-    found = results.summary(row, column, quantity)
+    summary = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
-    paper, good = in_paper(results.study, row, column, quantity), on_leaderboard(row, column, quantity)
+    paper, good = paper_value(results.study, row, column, quantity), leaderboard_value(row, column, quantity)
     return {
         "row": row.name,
         "column": column.label,
         "quantity": quantity.title,
-        "mean": found,
-        "ours": number(ours(results, row, column, quantity), digits),
-        "error": "" if found is None or found.count < 2 else f"{found.error:.{digits}f}",
-        "runs": f"{0 if found is None else found.count}/{len(cell.specs)}",
-        "difference": "" if one is None else f"{one.difference:+.{digits}f}",
-        "p": "" if one is None or one.adjusted != one.adjusted else f"{one.adjusted:.3f}",
-        "verdict": "" if one is None else one.verdict,
+        "mean": summary,
+        "ours": format_value(our_value(results, row, column, quantity), digits),
+        "error": "" if summary is None or summary.count < 2 else f"{summary.error:.{digits}f}",
+        "runs": f"{0 if summary is None else summary.count}/{len(cell.specs)}",
+        "difference": "" if compared is None else f"{compared.difference:+.{digits}f}",
+        "p": "" if compared is None or compared.adjusted != compared.adjusted else f"{compared.adjusted:.3f}",
+        "verdict": "" if compared is None else compared.verdict,
         "interval": "" if interval is None else f"{interval[0]:.1f}–{interval[1]:.1f} ({min(interval[2:])})",
         "classes": "" if interval is None else f"from {interval[2]:,} positives and {interval[3]:,} negatives",
-        "paper": number(paper, digits),
+        "paper": format_value(paper, digits),
         "paper_mean": "" if paper is None else paper.mean,
-        "good": number(good, digits),
+        "good": format_value(good, digits),
         "good_mean": "" if good is None else good.mean,
         "command": command_of(results.study, cell, results.words),
     }
@@ -141,17 +142,17 @@ def _recipes(results: Results) -> list[dict[str, Any]]:
             continue
         lines: dict[tuple[str, str, str], tuple[Any, str]] = {}
         for row in methods.values():
-            for one in recipe.settings_for(column.dataset, column.domain, column.kind, row.method):
-                of = row.method if one.group == "method" else "all"
-                lines[of, one.group, one.name] = (one.value, one.source)
-        rows = [(of, f"{group}.{name}", *rest) for (of, group, name), rest in lines.items()]
+            for setting in recipe.settings_for(column.dataset, column.domain, column.kind, row.method):
+                method = row.method if setting.group == "method" else "all"
+                lines[method, setting.group, setting.name] = (setting.value, setting.source)
+        rows = [(method, f"{group}.{name}", *rest) for (method, group, name), rest in lines.items()]
         tables.append({"column": column.label, "rows": sorted(rows, key=lambda line: line[0] != "all")})
     return tables
 
 
-def _machine(results: Results) -> str:
-    for found in results.records.values():
-        for record in found.values():
+def _platform(results: Results) -> str:
+    for runs in results.records.values():
+        for record in runs.values():
             about = dict.fromkeys(("device", "torch", "python", "outland"), "?") | record.platform
             return f"{about['device']}, PyTorch {about['torch']}, Python {about['python']}, outland {about['outland']}"
     return ""

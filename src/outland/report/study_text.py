@@ -1,24 +1,24 @@
-"""A study's table in text: for the terminal, Markdown, LaTeX and CSV. Ours, the paper's and the leaderboard's."""
+"""A study's tables for the terminal and as Markdown, LaTeX and CSV: ours, the paper's and the leaderboard's numbers."""
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
-from outland.report.published import Published, in_paper, on_leaderboard
+from outland.report.published import Published, leaderboard_value, paper_value
 from outland.studies import Cell, Column, Row, Study
 from outland.studies.commands import command_of
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
 
 ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}
-SOURCES = ("ours", "paper", "GOOD")
 
 
 def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequence[str]]) -> Table:
-    """Which runs there are and where they stand: done of all, for every cell."""
+    """The runs of every cell: done of all, with a mark where some failed or have begun."""
     table = Table(title=f"{study.name}: {study.title}", caption="runs done of all; ! failed, … begun")
     table.add_column("")
     columns = list(dict.fromkeys(cell.column.label for cell in cells))
@@ -26,128 +26,127 @@ def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequenc
         table.add_column(column, justify="right")
     by_row: dict[str, dict[str, str]] = {}
     for cell in cells:
-        found = states[cell.name]
-        mark = "!" if "failed" in found else "…" if "begun" in found else ""
-        words = f"{found.count('done')}/{len(found)}{mark}"
-        by_row.setdefault(cell.row.name, {})[cell.column.label] = words
+        runs = states[cell.name]
+        mark = "!" if "failed" in runs else "…" if "begun" in runs else ""
+        by_row.setdefault(cell.row.name, {})[cell.column.label] = f"{runs.count('done')}/{len(runs)}{mark}"
     for row, entries in by_row.items():
         table.add_row(row, *(entries.get(column, "") for column in columns))
     return table
 
 
-def number(value: Published | None, digits: int) -> str:
+def format_value(value: Published | None, digits: int) -> str:
     """Mean ± standard deviation, or a dash."""
     if value is None:
         return "–"
-    spread = "" if value.std is None else f" ± {value.std:.{digits}f}"
-    return f"{value.mean:.{digits}f}{spread}"
+    std = "" if value.std is None else f" ± {value.std:.{digits}f}"
+    return f"{value.mean:.{digits}f}{std}"
 
 
-def ours(results: Results, row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """Our own number of a cell; a single run has no spread."""
-    found = results.summary(row, column, quantity)
-    return None if found is None else Published(found.mean, found.std if found.count > 1 else None)
+def our_value(results: Results, row: Row, column: Column, quantity: Quantity) -> Published | None:
+    """Our value of a cell; a single run has no standard deviation."""
+    summary = results.summary(row, column, quantity)
+    return None if summary is None else Published(summary.mean, summary.std if summary.count > 1 else None)
 
 
-def sourced(results: Results, row: Row, column: Column, quantity: Quantity) -> dict[str, Published | None]:
-    """A cell's number by source."""
-    return {
-        "ours": ours(results, row, column, quantity),
-        "paper": in_paper(results.study, row, column, quantity),
-        "GOOD": on_leaderboard(row, column, quantity),
-    }
+@dataclass(frozen=True)
+class TableLine:
+    """A line of a table.
+
+    Args:
+        method: of the row, in its first line.
+        source: `ours`, `paper` or `GOOD`.
+        texts: a number for each column.
+        marks: `best`, `second` or nothing for each column.
+    """
+
+    method: str
+    source: str
+    texts: list[str]
+    marks: list[str]
 
 
-def terminal_tables(results: Results) -> list[tuple[Table, str]]:
-    """A table a quantity, and what its marks mean: best bold, second underlined, ▲ ▼ where a difference is shown."""
-    return [(_terminal(results, quantity), _under(results, quantity)) for quantity in results.study.quantities]
-
-
-def _terminal(results: Results, quantity: Quantity) -> Table:
-    table = Table(title=f"{results.study.title} · {quantity.title}", title_justify="left")
-    table.add_column("")
-    table.add_column("")
-    for column in results.columns:
-        table.add_column(column.label, justify="right")
-    marks = {column.label: results.marks(column, quantity) for column in results.columns}
-    compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-    styles = {"best": "bold", "second": "underline"}
-    for row in results.rows:
-        for source, words in _lines(results, row, quantity, compared):
-            cells = [
-                Text(word, styles.get(marks[column.label].get(row.name, ""), "") if source == "ours" else "dim")
-                for column, word in zip(results.columns, words, strict=True)
-            ]
-            table.add_row(row.name if source == "ours" else "", Text(source, "dim"), *cells)
-    return table
-
-
-def _lines(
-    results: Results, row: Row, quantity: Quantity, compared: Mapping[str, Mapping[str, Comparison]]
-) -> list[tuple[str, list[str]]]:
-    """The lines of a row: ours always, a published source where it has any number."""
-    cells = [sourced(results, row, column, quantity) for column in results.columns]
+def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
+    """The lines of a quantity's table: for each row ours, and a published source where it has any number."""
+    marks = [results.marks(column, quantity) for column in results.columns]
+    comparisons = [results.comparisons(column, quantity) for column in results.columns]
     lines = []
-    for source in SOURCES:
-        if source != "ours" and not any(cell[source] for cell in cells):
-            continue
-        words = [number(cell[source], quantity.digits) for cell in cells]
-        if source == "ours":
-            found = [compared[column.label].get(row.name) for column in results.columns]
-            words = [
-                f"{word} {ARROWS[one.verdict]}".strip() if one else word for word, one in zip(words, found, strict=True)
-            ]
-        lines.append((source, words))
+    for row in results.rows:
+        texts = []
+        for column, compared in zip(results.columns, comparisons, strict=True):
+            arrow = ARROWS[compared[row.name].verdict] if row.name in compared else ""
+            texts.append(f"{format_value(our_value(results, row, column, quantity), quantity.digits)} {arrow}".strip())
+        lines.append(TableLine(row.name, "ours", texts, [mark.get(row.name, "") for mark in marks]))
+        published = {
+            "paper": [paper_value(results.study, row, column, quantity) for column in results.columns],
+            "GOOD": [leaderboard_value(row, column, quantity) for column in results.columns],
+        }
+        for source, values in published.items():
+            if any(values):
+                texts = [format_value(value, quantity.digits) for value in values]
+                lines.append(TableLine("", source, texts, [""] * len(texts)))
     return lines
 
 
+def terminal_tables(results: Results) -> list[tuple[Table, str]]:
+    """A table and its caption for each quantity: best bold, second underlined, ▲ ▼ where a difference is shown."""
+    return [(_terminal_table(results, quantity), _caption(results, quantity)) for quantity in results.study.quantities]
+
+
+def _terminal_table(results: Results, quantity: Quantity) -> Table:
+    table = Table("", "", title=f"{results.study.title} · {quantity.title}", title_justify="left")
+    for column in results.columns:
+        table.add_column(column.label, justify="right")
+    styles = {"best": "bold", "second": "underline"}
+    for line in table_lines(results, quantity):
+        default = "" if line.source == "ours" else "dim"
+        cells = [Text(text, styles.get(mark, default)) for text, mark in zip(line.texts, line.marks, strict=True)]
+        table.add_row(line.method, Text(line.source, "dim"), *cells)
+    return table
+
+
 def caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
-    """What the marks mean; `second` is how the second best is marked."""
-    words = [f"mean ± standard deviation over {results.study.repeats}"]
+    """What the marks of a table mean; `second` is how the second best is marked."""
+    clauses = [f"mean ± standard deviation over {results.study.repeats}"]
     if quantity.sign:
-        words.append(f"best bold, second {second}")
+        clauses.append(f"best bold, second {second}")
     if results.study.reference and quantity.sign:
-        words.append(
+        clauses.append(
             f"▲ ▼ better or worse than {results.study.reference}: exact paired sign-flip test over "
             f"{results.study.repeats}, Holm's correction over the column, p < 0.05"
         )
-    return "; ".join(words) + "."
+    return "; ".join(clauses) + "."
 
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
-    """What the numbers of a table cannot tell: where seeds or positives are too few."""
-    weak = results.weakness(quantity)
-    return [*([weak] if weak else []), *(results.sampling() if quantity.name == "test" else [])]
+    """Notes on a table where seeds or positives are too few."""
+    weakness = results.weakness(quantity)
+    return [*([weakness] if weakness else []), *(results.sampling() if quantity.name == "test" else [])]
 
 
-def _under(results: Results, quantity: Quantity, second: str = "underlined") -> str:
+def _caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
     return " ".join([caption(results, quantity, second), *remarks(results, quantity)])
 
 
 def markdown(results: Results) -> str:
     """The tables as Markdown."""
     parts = [f"# {results.study.title}", results.study.question, *(f"> **{line}**" for line in results.notices())]
+    emphasis = {"best": "**{}**", "second": "_{}_"}
     for quantity in results.study.quantities:
-        marks = {column.label: results.marks(column, quantity) for column in results.columns}
-        compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-        head = ["method", "source", *(column.label for column in results.columns)]
-        lines = [_piped(head), _piped(["---"] * 2 + ["---:"] * len(results.columns))]
-        for row in results.rows:
-            for source, words in _lines(results, row, quantity, compared):
-                if source == "ours":
-                    words = [
-                        {"best": f"**{word}**", "second": f"_{word}_"}.get(marks[column.label].get(row.name, ""), word)
-                        for column, word in zip(results.columns, words, strict=True)
-                    ]
-                lines.append(_piped([row.name if source == "ours" else "", source, *words]))
-        parts += [f"## {quantity.title}", "\n".join(lines), _under(results, quantity, "in italics")]
+        lines = [
+            _piped(["method", "source", *(column.label for column in results.columns)]),
+            _piped(["---"] * 2 + ["---:"] * len(results.columns)),
+        ]
+        for line in table_lines(results, quantity):
+            texts = [emphasis.get(mark, "{}").format(text) for text, mark in zip(line.texts, line.marks, strict=True)]
+            lines.append(_piped([line.method, line.source, *texts]))
+        parts += [f"## {quantity.title}", "\n".join(lines), _caption(results, quantity, "in italics")]
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
 
 
-def _piped(words: Sequence[str]) -> str:
-    return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
+def _piped(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"}
@@ -167,20 +166,12 @@ def latex(results: Results) -> str:
 
 
 def _latex_table(results: Results, quantity: Quantity) -> str:
-    marks = {column.label: results.marks(column, quantity) for column in results.columns}
-    compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-    wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
+    emphasis = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
     lines = []
-    for row in results.rows:
-        for source, words in _lines(results, row, quantity, compared):
-            texts = [_tex(word) for word in words]
-            if source == "ours":
-                texts = [
-                    wrap.get(marks[column.label].get(row.name, ""), "%s") % text
-                    for column, text in zip(results.columns, texts, strict=True)
-                ]
-            lines.append(" & ".join([_tex(row.name) if source == "ours" else "", source, *texts]) + r" \\")
-    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), _under(results, quantity)])
+    for line in table_lines(results, quantity):
+        texts = [emphasis.get(mark, "%s") % _tex(text) for text, mark in zip(line.texts, line.marks, strict=True)]
+        lines.append(" & ".join([_tex(line.method), line.source, *texts]) + r" \\")
+    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), _caption(results, quantity)])
     head = " & ".join(["", "", *(_tex(column.label) for column in results.columns)]) + r" \\"
     opening = [r"\begin{table}[t]", r"\centering", rf"\caption{{{_tex(title)}}}"]
     opening += [rf"\begin{{tabular}}{{ll{'r' * len(results.columns)}}}", r"\toprule", head, r"\midrule"]
@@ -204,28 +195,27 @@ def csv_text(results: Results) -> str:
     for quantity in results.study.quantities:
         compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
         for cell in results.cells:
-            one = compared[cell.column.label].get(cell.row.name)
-            writer.writerow(_csv_row(results, cell, quantity, one))
+            writer.writerow(_csv_row(results, cell, quantity, compared[cell.column.label].get(cell.row.name)))
     return stream.getvalue()
 
 
-def _csv_row(results: Results, cell: Cell, quantity: Quantity, one: Comparison | None) -> dict[str, object]:
+def _csv_row(results: Results, cell: Cell, quantity: Quantity, compared: Comparison | None) -> dict[str, object]:
     row, column = cell.row, cell.column
-    found = results.summary(row, column, quantity)
+    summary = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
-    plain: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
-    plain |= {"quantity": quantity.name, "command": command_of(results.study, cell, results.words)}
-    if found is not None:
-        plain |= {"mean": found.mean, "std": found.std, "standard_error": found.error, "runs": found.count}
-    if one is not None:
-        plain |= {"reference_difference": one.difference, "pairs": one.pairs, "p": one.p, "p_holm": one.adjusted}
-        plain["verdict"] = one.verdict
+    values: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
+    values |= {"quantity": quantity.name, "command": command_of(results.study, cell, results.words)}
+    if summary is not None:
+        values |= {"mean": summary.mean, "std": summary.std, "standard_error": summary.error, "runs": summary.count}
+    if compared is not None:
+        values |= {"reference_difference": compared.difference, "pairs": compared.pairs, "p": compared.p}
+        values |= {"p_holm": compared.adjusted, "verdict": compared.verdict}
     if interval is not None:
-        plain |= dict(zip(("auc_low", "auc_high", "test_positives", "test_negatives"), interval, strict=True))
-    for name, value in (
-        ("paper", in_paper(results.study, row, column, quantity)),
-        ("good", on_leaderboard(row, column, quantity)),
+        values |= dict(zip(("auc_low", "auc_high", "test_positives", "test_negatives"), interval, strict=True))
+    for name, published in (
+        ("paper", paper_value(results.study, row, column, quantity)),
+        ("good", leaderboard_value(row, column, quantity)),
     ):
-        if value is not None:
-            plain |= {f"{name}_mean": value.mean, f"{name}_std": value.std}
-    return plain
+        if published is not None:
+            values |= {f"{name}_mean": published.mean, f"{name}_std": published.std}
+    return values

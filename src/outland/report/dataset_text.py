@@ -1,4 +1,4 @@
-"""What a person should know of a dataset before anything is trained on it, in sentences."""
+"""A description of a dataset in sentences, to read before training."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from outland.storage.files import writable_folder
 from outland.tables.quarantine import write_quarantine
 
 
-def findings(splits: Splits) -> list[str]:
+def describe_dataset(splits: Splits) -> list[str]:
     """Sizes, labels, and for a user's table the rows set aside, duplicates and contradictions."""
     source, task = splits.source, splits.schema.task
     sizes = ", ".join(f"{part} {len(index):,}" for part, index in splits.parts.items())
@@ -20,8 +20,8 @@ def findings(splits: Splits) -> list[str]:
         lines.append(f"superpixels: {source['superpixels']}")
     if "rows" not in source:
         return lines
-    aside = len(source["quarantine"])
-    lines.append(f"{source['used']:,} of {source['rows']:,} rows are usable; {aside:,} set aside")
+    quarantined = len(source["quarantine"])
+    lines.append(f"{source['used']:,} of {source['rows']:,} rows are usable; {quarantined:,} set aside")
     lines.append(f"task: {task.kind}, scored by {task.metric}; {_balance(splits)}")
     lines += _unscorable(splits)
     if source["duplicates"]:
@@ -42,20 +42,20 @@ def findings(splits: Splits) -> list[str]:
     return lines
 
 
-def _of(number: int, noun: str, one: str, many: str) -> str:
-    """A number, its noun and the verb that goes with them."""
-    return f"{counted(number, noun)} {one if number == 1 else many}"
+def _of(number: int, noun: str, singular: str, plural: str) -> str:
+    """A number, its noun and the predicate that goes with them."""
+    return f"{counted(number, noun)} {singular if number == 1 else plural}"
 
 
 def _unscorable(splits: Splits) -> list[str]:
-    """Parts that have one class only, which no ranking score can be taken on."""
+    """Warnings for parts with one class only, on which a ranking metric is undefined."""
     if splits.schema.task.kind != "binary":
         return []
     lines = []
     for part, index in splits.parts.items():
         y = splits.graphs.y[index]
-        bare = [((column == 0).sum() == 0) | ((column == 1).sum() == 0) for column in y.T]
-        if all(bare):
+        single_class = [((column == 0).sum() == 0) | ((column == 1).sum() == 0) for column in y.T]
+        if all(single_class):
             lines.append(f"warning: {part} has one class only, so it cannot be scored; another --domain may do better")
     return lines
 
@@ -74,9 +74,9 @@ def _balance(splits: Splits) -> str:
     return f"{positive:,} of {known_count:,} labels are {yes}, {int(y.isnan().sum()):,} unknown"
 
 
-def tell(splits: Splits, quarantine: Path) -> None:
-    """Say what was found in a dataset, and write down the rows set aside, if there are any."""
-    for line in findings(splits):
+def print_description(splits: Splits, quarantine: Path) -> None:
+    """Print the description of a dataset, and write the rows set aside to `quarantine`, if there are any."""
+    for line in describe_dataset(splits):
         typer.echo(line)
     if splits.source.get("quarantine"):
         writable_folder(quarantine.parent)

@@ -1,0 +1,68 @@
+import csv
+import io
+import re
+
+import pytest
+
+from outland.report.published import Published
+from outland.report.study_text import csv_text, format_value, latex, markdown, terminal_tables
+from outland.studies import STUDIES, find_study
+from tests.report.cases import scores
+from tests.studies.test_results import made
+
+
+def test_numbers_are_written_as_people_write_them():
+    assert format_value(Published(73.641, 5.149), 2) == "73.64 ± 5.15"
+    assert format_value(Published(6548.0), 0) == "6548"
+    assert format_value(None, 2) == "–"
+
+
+def test_text_tables_have_all_three_sources():
+    results = made("covariate", scores)
+    text = markdown(results)
+    assert "| AIA | ours | **65.45 ± 0.29 ▲** |" in text
+    assert "|  | paper | 73.64 ± 5.15 | 55.85 ± 7.98 |" in text
+    assert "|  | GOOD | 63.80 ± 10.36 | 53.46 ± 4.08 | 27.82 ± 3.24 | – | – |" in text
+    assert text.count("| paper |") == 17
+    tex = latex(results)
+    assert r"AIA & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
+    assert tex.count(r"\\") == 1 + 17 + 17 + 8  # the heading, ours, the paper's, the leaderboard's
+    assert r"\begin{tabular}{llrrrrrrr}" in tex
+    ((table, words),) = terminal_tables(results)
+    assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
+    assert table.row_count == 17 + 17 + 8
+
+
+def test_csv_has_every_number():
+    rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", scores, words=["train.epochs=2"])))))
+    assert len(rows) == 4 * 7 * 3
+    aia = next(row for row in rows if (row["row"], row["column"]) == ("AIA", "motif-base"))
+    assert aia["quantity"] == "improvement"
+    assert float(aia["mean"]) == pytest.approx(100 * 0.05 / 0.6045, abs=0.01)
+    assert float(aia["p_holm"]) == pytest.approx(3 * 2 / 1024)
+    assert aia["verdict"] == "better"
+    assert aia["command"].startswith("outland train motif --method aia --kind covariate --set")
+
+
+def test_latex_escapes():
+    tex = latex(made("sensitivity", scores, seeds=2, words=["train.x=a_{b}~^\\$"]))
+    assert r"$\lambda$\_s 0.1 & ours" in tex
+    assert "test score, \\%" in tex
+    assert r"train.x=a\_\{b\}\textasciitilde{}\textasciicircum{}\textbackslash{}\$" in tex
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_latex_has_only_what_every_latex_takes(name):
+    tex = latex(made(name, scores, seeds=2))
+    assert tex.isascii()
+    outside = "".join(re.sub(r"\\.", "", tex).split("$")[::2])  # what is not between dollars
+    assert not set(outside) & set("<>_^#~")
+    assert outside.count("{") == outside.count("}")
+    if find_study(name).reference:
+        assert "p $<$ 0.05" in tex
+
+
+def test_markdown_calls_italics_italics():
+    text = markdown(made("ablation", scores))
+    assert "second in italics" in text
+    assert "underlined" not in text
