@@ -9,10 +9,10 @@ from rich.console import Console
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
 from outland.graphs import Cache
+from outland.models import load_model
 from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
-from outland.models import load_model
 from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
