@@ -50,8 +50,6 @@ def fit(
     domain: Annotated[
         str | None,
         typer.Option(
-            "--domain",
-            "--shift",
             help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]",
         ),
     ] = None,

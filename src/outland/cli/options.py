@@ -23,9 +23,7 @@ DatasetName = Annotated[
 ]
 Domain = Annotated[
     str | None,
-    typer.Option(
-        "--domain", "--shift", help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"
-    ),
+    typer.Option(help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"),
 ]
 Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
