@@ -93,7 +93,7 @@ def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
     if name == "none":
         return None
     from outland.recipes import find_recipe
-    from outland.studies.checks import check_recipe
+    from outland.studies.recipe_check import check_recipe
 
     recipe = check_recipe(find_recipe(name))
     if table is None and dataset not in recipe.datasets:
