@@ -114,4 +114,4 @@ def test_molhiv_concept_reverses_the_tie_of_label_and_domain(cache, data):
 
 def test_molhiv_has_one_seed():
     with pytest.raises(OutlandError, match="frozen as published, with seed 123"):
-        find_dataset("molhiv")._split(None, "size", "covariate", 7)
+        find_dataset("molhiv").load("size", "covariate", seed=7)

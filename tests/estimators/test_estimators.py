@@ -6,6 +6,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from outland.estimators.calibration import Calibration, calibrate, prior_offset
+from outland.estimators.distance import Familiar
+from outland.estimators.model import run_batches
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -18,11 +21,8 @@ from torch_geometric.explain import Explanation, groundtruth_metrics
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
-from outland.estimators.calibration import Calibration, calibrate, prior_offset
-from outland.estimators.distance import Familiar
 from outland.estimators.fitting import Plan, _drawn
 from outland.estimators.inputs import read_inputs
-from outland.estimators.model import run_batches
 from outland.estimators.splitting import split_validation, training_environments
 from outland.graphs import Features, Schema, Task
 from outland.methods import METHODS, build_method

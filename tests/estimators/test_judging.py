@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
-from outland.estimators.inputs import read_inputs
 from outland.estimators.judging import Judgement, Verdict, _groups, _of_some_width, judge, promised
 from outland.estimators.words import kept_word
+
+from outland.estimators.inputs import read_inputs
 from outland.graphs import Splits
 from tests.estimators.cases import bbbp
 

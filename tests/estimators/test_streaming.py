@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from outland.estimators.explained import explain_table
+from outland.estimators.fragments import Piece, pieces, rank_pieces
+from outland.estimators.judging import accuracy, auc, judge, rmse
+from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
+from outland.estimators.streaming import Reservoir, predict_table
 
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor, load_folder
-from outland.estimators.explained import explain_table
-from outland.estimators.fragments import Piece, pieces, rank_pieces
 from outland.estimators.inputs import read_inputs
-from outland.estimators.judging import accuracy, auc, judge, rmse
-from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
-from outland.estimators.streaming import Reservoir, predict_table
 from outland.graphs import PackedGraphs, Splits
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp

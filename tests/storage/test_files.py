@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from outland.storage.files import aside, sweep, write_text
+from outland.storage.files import remove_scratch, scratch_path, write_text
 from outland.storage.snapshots import Snapshot, write_snapshot
 
 
@@ -26,7 +26,7 @@ def test_only_what_was_half_written_is_swept(tmp_path):
     mine = [".a.csv.swp", ".a.csv.bak", ".a.csv.gz.0123456789ab", "a.csv", ".b.csv.0123456789ab"]
     for name in mine:
         (tmp_path / name).write_text("mine")
-    aside(tmp_path / "a.csv").write_text("half")
-    aside(tmp_path / "epoch-00001").mkdir()
-    sweep(tmp_path, "a.csv", "epoch-*")
+    scratch_path(tmp_path / "a.csv").write_text("half")
+    scratch_path(tmp_path / "epoch-00001").mkdir()
+    remove_scratch(tmp_path, "a.csv", "epoch-*")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)

@@ -8,8 +8,18 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from outland.report.charts import COLOURS, PALETTE, Bar, Line, bar_chart, chart_style, line_chart, new_axes, to_svg
-from outland.report.charts import rank_diagram as draw_ranks
+from outland.report.charts import (
+    COLOURS,
+    PALETTE,
+    Bar,
+    Line,
+    bar_chart,
+    chart_style,
+    line_chart,
+    new_axes,
+    rank_diagram,
+    to_svg,
+)
 from outland.report.drawing import draw_weighted
 from outland.studies import Column, Row
 from outland.studies.quantities import Quantity
@@ -131,7 +141,7 @@ def ranks(results: Results) -> Figure | None:
         f"Average rank over {ranking.columns} columns, 1 is best. Bars join methods whose ranks are not shown to "
         f"differ (Nemenyi, p < 0.05). Friedman's test of all ranking alike: p = {ranking.p:.2g}."
     )
-    drawing = draw_ranks(ranking.rows, ranking.ranks, ranking.critical, ranking.groups)
+    drawing = rank_diagram(ranking.rows, ranking.ranks, ranking.critical, ranking.groups)
     return Figure("ranks", "Average ranks", caption, [drawing])
 
 
