@@ -19,11 +19,12 @@ import torch
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.graphs import Schema, Task
 from outland.methods import build_method
+from outland.nn import BackboneSettings
 from outland.recipes import DatasetSize, recipe_for
 from outland.studies import find_study
-from outland.studies.costs import _graph_seconds, _table, method_costs
-from outland.studies.engines.ray import _TRIES
-from outland.studies.jobs import Job, deal, shard
+from outland.studies.durations import graph_seconds, run_seconds
+from outland.studies.engines.ray import MAX_RETRIES
+from outland.studies.jobs import Job, shard, split_jobs
 
 HERE = Path(__file__).parent
 OUT = HERE / "scale.json"
@@ -99,7 +100,7 @@ def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, fl
                 kept = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
                 lost += now - begun - kept
                 work.left -= kept
-                if work.tries > _TRIES:
+                if work.tries > MAX_RETRIES:
                     given_up, open_tasks = given_up + 1, open_tasks - 1
                 else:
                     waiting.append(work)
@@ -144,15 +145,13 @@ def gpu_run(method: str, beside: int = 10) -> float:
 
 def cpu_run(method: str, width: int = 300) -> float:
     """Seconds of a run on one thread."""
-    from outland.nn import BackboneSettings
-
-    return _run(_graph_seconds(_table("unit-costs.json"), SET, BackboneSettings(width=width))[0], method)
+    return _run(graph_seconds(SET, BackboneSettings(width=width))[0], method)
 
 
 def _run(step: float, method: str) -> float:
-    """As `outland.studies.costs.estimate` counts, for a set that no recipe knows."""
-    cost, forward = method_costs().get(method, 1.0), _table("unit-costs.json")["rates"]["forward"]
-    return EPOCHS * step * (SET.train * cost + SET.scored * forward * math.sqrt(cost))
+    """Seconds of a run whose training step takes so long a graph; a forward pass takes its usual share of that."""
+    reference, forward = graph_seconds(SET, BackboneSettings())
+    return run_seconds(method, EPOCHS, SET.train * step, SET.scored * step * forward / reference)
 
 
 def jobs() -> list[Job]:
@@ -190,7 +189,7 @@ def training_on_gpus() -> list[dict[str, Any]]:
     for gpus in (8, 32, 64, 168):
         for between in (1000.0, 5.0):
             for cut in ("cells", "dealt"):
-                found = jobs() if cut == "cells" else deal(jobs(), gpus)
+                found = jobs() if cut == "cells" else split_jobs(jobs(), gpus)
                 lengths = [len(job.specs) * gpu_run(job.specs[0].method, len(job.specs)) for job in found]
                 told = often([(length, length / EPOCHS) for length in lengths], Cluster(gpus // 8, 8, between))
                 rows.append(

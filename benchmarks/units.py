@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 from outland.nn import BackboneSettings
 from outland.recipes import DatasetSize
-from outland.studies.costs import time_steps
+from outland.studies.durations import time_steps
 
 SHAPES = [(17, 48, 32), (38, 103, 32), (87, 240, 32), (24, 52, 32), (20, 193, 32), (75, 1393, 32), (74, 4914, 8)]
 OUT = Path(__file__).parents[1] / "src" / "outland" / "studies" / "unit-costs.json"

@@ -272,7 +272,7 @@ def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_
 def test_mistakes_with_a_file(outland, tmp_path, name, sentence):
     (tmp_path / "yours.py").write_text(guide_example())
     (tmp_path / "broken.py").write_text("x = y")
-    (tmp_path / "nameless.py").write_text(guide_example().replace("    name: Cl", "    label: Cl"))
+    (tmp_path / "nameless.py").write_text(guide_example().replace("    name =", "    label ="))
     (tmp_path / "silent.py").write_text(guide_example().replace("self.classifier", "self.network"))
     (tmp_path / "aimless.py").write_text(guide_example().replace("def loss", "def price"))
     (tmp_path / "plain.py").write_text(

@@ -69,7 +69,7 @@ def search_of(out: Path) -> Search:
 
 def search(out: Path, cache: Path) -> None:
     """Begin a search, or go on with it."""
-    search_of(out).go_on(device="cpu", cache=Cache(cache))
+    search_of(out).run_trials(device="cpu", cache=Cache(cache))
 
 
 def command(words: list[str], log: Path, cache: Path, largest: int | None = None) -> None:

@@ -61,7 +61,7 @@ def test_a_study_outlives_a_machine_of_its_cluster(by_hand, two_nodes, cache, tm
     assert records(sent) == {name: by_hand[name] for name in records(sent)}
     assert len(list(sent.glob("runs/*/model/*.safetensors"))) == 4
     assert not list(sent.glob("runs/*/checkpoints"))
-    assert run_study(study, few, sent, device="cpu", cache=cache, engine=engine).ran == 0
+    assert not run_study(study, few, sent, device="cpu", cache=cache, engine=engine).executed
     with pytest.raises(OutlandError, match="no machine of the cluster has 64 CPUs and 0 GPUs"):
         run_study(study, cells_of(3)[1], sent, cache=cache, engine=RayEngine(address=cluster.address, cpus=64))
     tally("kills", "machines of a cluster")

@@ -19,12 +19,12 @@ from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown
 from outland.storage.snapshots import Snapshot, read_snapshot, write_snapshot
 from outland.studies import find_study
-from outland.studies.engines.parcels import pack, unpack
-from outland.studies.ledger import Ledger
+from outland.studies.engines.archives import pack, unpack
 from outland.studies.results import Results
+from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.studies.search import Search
-from outland.studies.tuned import tuned
+from outland.studies.tuned import with_tuned_settings
 from outland.models import load_model
 from outland.training import RunRecord, RunSpec
 from tests.conftest import SAMPLES
@@ -42,7 +42,7 @@ def finished(motif, cache, tmp_path_factory):
     study = find_study("covariate")
     cells = study.cells(1, WORDS, ["AIA/motif-base"])
     assert run_study(study, cells, out, device="cpu", cache=cache).states == {"done": 1}
-    return study, cells, out, Ledger(study, out).folder(cells[0].specs[0]).path
+    return study, cells, out, RunStore(study, out).run_folder(cells[0].specs[0]).path
 
 
 @pytest.mark.parametrize("name", ["state.json", "tensors.safetensors"])
@@ -162,7 +162,7 @@ def test_records_of_anything(finished, tmp_path, tally):
 
 def test_failures_and_reports_of_searches(finished, tmp_path, tally):
     study, cells, _, folder = finished
-    tried, ledger = Tried(), Ledger(study, tmp_path)
+    tried, store = Tried(), RunStore(study, tmp_path)
     place = tmp_path / "runs" / folder.name / "failure.json"
     place.parent.mkdir(parents=True)
     report = {"spec": cells[0].specs[0].to_json(), "budget": 9, "finished": True, "best": {"params": {"gamma": 0.5}}}
@@ -173,14 +173,14 @@ def test_failures_and_reports_of_searches(finished, tmp_path, tally):
     @given(st.binary(max_size=40) | odd.map(lambda value: json.dumps({"error": value}).encode()), altered(report))
     def one(content, plain):
         place.write_bytes(content)
-        tried(lambda: ledger.failure(cells[0], cells[0].specs[0]))
+        tried(lambda: store.failure(cells[0], cells[0].specs[0]))
         found.write_text(json.dumps(plain))
-        tried(lambda: tuned(cells, tmp_path / "searches"))
+        tried(lambda: with_tuned_settings(cells, tmp_path / "searches"))
 
     one()
     found.write_text("[" * 100_000)
     with pytest.raises(OutlandError, match="not the report of a search"):
-        tuned(cells, tmp_path / "searches")
+        with_tuned_settings(cells, tmp_path / "searches")
     tally("inputs", "records", tried.inputs)
 
 
@@ -298,7 +298,7 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
         read_archive(tmp_path / "bomb.zip", "MUTAG", labelled=True)
 
 
-def test_parcels_of_anything(tmp_path, tally):
+def test_run_archives_of_anything(tmp_path, tally):
     tried, here = Tried(), tmp_path / "here"
     (here / "run" / "model").mkdir(parents=True)
     (here / "run" / "record.json").write_text("{}")
@@ -335,7 +335,7 @@ def test_parcels_of_anything(tmp_path, tally):
     assert outside == [tmp_path / "deep"]
     assert not Path("/tmp/outland-x").exists()
     assert not [path for path in there.rglob("*") if path.is_symlink()]
-    tally("inputs", "parcels", tried.inputs)
+    tally("inputs", "run archives", tried.inputs)
 
 
 def test_snapshots_have_room_for_every_plain_value(tmp_path):

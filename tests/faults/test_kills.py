@@ -9,7 +9,7 @@ import torch
 from outland.storage.snapshots import read_snapshot
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
-from outland.training.runs import load_model
+from outland.models import load_model
 from tests.faults import children
 from tests.faults.harness import Killer, finish, status
 

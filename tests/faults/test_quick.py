@@ -15,8 +15,8 @@ from outland.recipes import find_recipe
 from outland.storage.files import write_text
 from outland.storage.snapshots import DamagedSnapshot, read_snapshot
 from outland.studies import find_study
-from outland.studies.engines.parcels import unpack
-from outland.studies.tuned import tuned
+from outland.studies.engines.archives import unpack
+from outland.studies.tuned import with_tuned_settings
 from outland.tables.reading import column_names
 from outland.training import RunRecord, RunSpec, run
 from outland.training.run_folder import RunFolder
@@ -35,7 +35,7 @@ def test_depth_is_no_way_in(tmp_path):
     with pytest.raises(DamagedSnapshot, match="nested too deeply"):
         read_snapshot(tmp_path)
     with pytest.raises(OutlandError, match="not the report of a search"):
-        tuned(find_study("covariate").cells(1, only=["ERM/motif-base"]), tmp_path.parent)
+        with_tuned_settings(find_study("covariate").cells(1, only=["ERM/motif-base"]), tmp_path.parent)
     with pytest.raises(OutlandError, match="is not TOML"):
         find_recipe(str(tmp_path / "deep.toml"))
 
@@ -60,8 +60,8 @@ def test_a_list_is_no_number():
         RunSpec.make("motif", "erm", changes={"train": {"epochs": [1, 2]}})
 
 
-def test_a_parcel_that_is_none_gets_a_sentence(tmp_path):
-    for content in (b"", b"parcel"):
+def test_a_run_archive_that_is_none_gets_a_sentence(tmp_path):
+    for content in (b"", b"archive"):
         with pytest.raises(OutlandError, match="no part of a run"):
             unpack(content, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,4 @@
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ class ScaledSettings(MethodSettings):
 
 
 class Scaled(Method[ScaledSettings]):
-    name: ClassVar[str] = "scaled"
+    name = "scaled"
 
     def __init__(self, *given):
         super().__init__(*given)
@@ -58,7 +57,7 @@ def test_an_embedding_is_the_input_of_the_last_linear_layer(any_set, name, layou
 
 def test_a_forward_of_its_own_needs_an_embed_of_its_own(any_set):
     class Doubled(ERM):
-        name: ClassVar[str] = "doubled"
+        name = "doubled"
 
         def forward(self, batch):
             return 2 * self.classifier(batch)

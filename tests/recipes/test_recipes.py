@@ -7,8 +7,8 @@ from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
 from outland.recipes import find_recipe, recipe_for, recipe_names
 from outland.report.published import paper_table
-from outland.studies.checks import check_recipe
-from outland.studies.tables import METHODS as LABELS
+from outland.studies.axes import METHOD_NAMES as LABELS
+from outland.studies.recipe_check import check_recipe
 from outland.training import RunSpec
 
 

@@ -40,7 +40,7 @@ def test_a_mask_says_what_it_is_and_where_it_acts(monkeypatch):
     text = page(model, rows)
     assert "Pale parts are environment. Stable is what the method takes to decide the label" in text
     assert "An atom stands for its neighbourhood: aia weighs atoms after 2 layers" in text
-    monkeypatch.setattr(type(model.method), "mask_depth", 0)
+    monkeypatch.setattr(model.method, "mask_depth", 0)
     assert "An atom stands" not in page(model, rows)
     far = model.familiar.far / model.familiar.unit
     assert f"one in a hundred above {far:.2f}, which is called far" in text

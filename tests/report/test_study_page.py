@@ -3,7 +3,7 @@ from markupsafe import escape
 
 from outland.report.study_page import conclusions, study_page
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measured
+from outland.studies.base import Measurement
 from tests.report.cases import opened, scores
 from tests.studies.test_results import made
 
@@ -68,7 +68,7 @@ def test_masks_and_augmented_graphs_are_drawn(tmp_path):
     assert (seen["drawn"]["figure-masks"], console) == (2, "")
     diversity = made("diversity", _score, seeds=2)
     pictures = [{**graph, "epoch": epoch, "graph": 0} for epoch in (0, 1, 5, 10)]
-    diversity.measured = {"AIA/motif-base": {0: Measured({"full": 0.5, "env": 0.6, "stable": 0.2}, pictures)}}
+    diversity.measurements = {"AIA/motif-base": {0: Measurement({"full": 0.5, "env": 0.6, "stable": 0.2}, pictures)}}
     seen, console = opened(study_page(diversity, {}), tmp_path, PROBE)
     assert (seen["drawn"], console) == ({"figure-bars": 3, "figure-augmented": 4}, "")
 
@@ -87,7 +87,7 @@ def test_every_study_has_a_page_even_of_half_a_table(name):
     results = made(name, half, seeds=2)
     if results.study.measure is not None:
         values = {quantity.name: 0.3 for quantity in results.study.quantities}
-        results.measured = {cell.name: {0: Measured(values, [])} for cell in results.cells}
+        results.measurements = {cell.name: {0: Measurement(values, [])} for cell in results.cells}
     text = study_page(results, {})
     assert str(escape(results.study.title)) in text
     assert "<svg" in text

@@ -7,7 +7,7 @@ from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
 from outland.report.published import paper_table
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measured, Row
+from outland.studies.base import Measurement, Row
 from outland.studies.sensitivity import PRICES, SHARES
 from outland.training import RunSpec
 
@@ -166,7 +166,7 @@ def test_a_setting_that_only_some_rows_have_is_refused_with_a_way_out():
 )
 def test_measurements_have_their_types(plain):
     with pytest.raises(TypeError):
-        Measured(**plain)
+        Measurement(**plain)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pytest
 
 from outland.errors import OutlandError
 from outland.studies import find_study
-from outland.studies.costs import estimate
+from outland.studies.durations import estimate_seconds
+from outland.studies.engines.archives import pack, unpack
 from outland.studies.engines.local import LocalEngine
-from outland.studies.engines.parcels import pack, unpack
 from outland.studies.engines.ray import RayEngine
-from outland.studies.jobs import Job, deal, shard
-from outland.studies.ledger import Ledger
+from outland.studies.jobs import Job, shard, split_jobs
+from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.training import RunRecord
 
@@ -43,9 +43,9 @@ def by_hand(motif, cache, tmp_path_factory):
 def test_several_processes_give_the_same_records(by_hand, cache, tmp_path, capsys):
     study, cells = cells_of(2, ROWS[:2])
     damaged = cells[0].specs[1]
-    (Ledger(study, tmp_path).folder(damaged).path / "checkpoints" / "epoch-00001").mkdir(parents=True)
+    (RunStore(study, tmp_path).run_folder(damaged).path / "checkpoints" / "epoch-00001").mkdir(parents=True)
     outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache, engine=LocalEngine(workers=2))
-    assert (outcome.ran, outcome.states) == (4, {"done": 3, "failed": 1})
+    assert (len(outcome.executed), outcome.states) == (4, {"done": 3, "failed": 1})
     assert "is intact" in outcome.failures[0][2]
     told = capsys.readouterr().err
     assert "ERM/motif-base: no checkpoint" in told
@@ -70,10 +70,10 @@ def test_shards_are_equal_parts_of_the_runs(count):
 )
 def test_jobs_are_cut_for_the_workers_there_are_and_the_longest_come_first(workers, sizes):
     study, cells = cells_of(6, [*ROWS[:3], "AIA/motif-base"])
-    jobs = deal([Job(study, cell, cell.specs) for cell in cells], workers)
+    jobs = split_jobs([Job(study, cell, cell.specs) for cell in cells], workers)
     assert sorted(len(job.specs) for job in jobs) == sizes  # AIA takes thrice as long as the others
     assert sorted(spec.slug for job in jobs for spec in job.specs) == sorted(s.slug for c in cells for s in c.specs)
-    lengths = [sum(map(estimate, job.specs)) for job in jobs]
+    lengths = [sum(map(estimate_seconds, job.specs)) for job in jobs]
     assert lengths == sorted(lengths, reverse=True)
 
 
@@ -89,7 +89,7 @@ def test_workers_need_a_sensible_number(motif, cache, tmp_path):
         run_study(study, cells, tmp_path, device="cpu", cache=cache, engine=LocalEngine(workers=0))
 
 
-def test_parcels_bring_runs_over_whole(tmp_path):
+def test_archives_bring_runs_over_whole(tmp_path):
     run = tmp_path / "here" / "run"
     (run / "model").mkdir(parents=True)
     (run / "model" / "weights").write_bytes(b"\x00\x01")
@@ -100,7 +100,7 @@ def test_parcels_bring_runs_over_whole(tmp_path):
     assert sorted(path.name for path in (tmp_path / "there" / "run").iterdir()) == ["model", "record.json"]
 
 
-def test_a_parcel_cannot_write_elsewhere(tmp_path):
+def test_an_archive_cannot_write_elsewhere(tmp_path):
     import io
     import tarfile
 

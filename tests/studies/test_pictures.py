@@ -4,9 +4,9 @@ import torch
 from outland.report.study import stable_mask_pictures, write_report
 from outland.shift import ShiftSettings
 from outland.studies import find_study, measures
-from outland.studies.ledger import Ledger
-from outland.studies.pictures import Album, mask_pictures, one_of_each_class, truth_pictures
+from outland.studies.pictures import PictureCallback, mask_pictures, smallest_of_each_class, truth_pictures
 from outland.studies.results import Results
+from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.training import RunSpec, Trainer, prepare, run
 
@@ -14,7 +14,7 @@ TINY = ["train.epochs=5", "data.limit=48", "backbone.width=8"]
 
 
 def test_the_smallest_graph_of_each_class_is_shown(motif):
-    index = one_of_each_class(motif, "test")
+    index = smallest_of_each_class(motif, "test")
     test = motif["test"]
     assert motif.graphs.y[index].tolist() == [0, 1, 2]
     for label, place in enumerate(index.tolist()):
@@ -28,7 +28,7 @@ def test_the_smallest_graph_of_each_class_is_shown(motif):
 def test_pictures_hold_the_masks_of_the_model(motif, cache):
     method, splits = prepare(RunSpec.from_words("motif", "aia", TINY), torch.device("cpu"), cache)
     method.eval()
-    index = one_of_each_class(splits, "test")
+    index = smallest_of_each_class(splits, "test")
     found = mask_pictures(method, splits, index, "stable")
     assert [len(one["node"]) for one in found] == splits.graphs.node_counts[index].tolist()
     assert all(0 <= weight <= 1 for one in found for weight in one["edge"])
@@ -37,9 +37,9 @@ def test_pictures_hold_the_masks_of_the_model(motif, cache):
 def test_augmented_graphs_are_pictured_from_first_epoch_to_last(motif, cache):
     spec = RunSpec.from_words("motif", "aia", TINY)
     method, splits = prepare(spec, torch.device("cpu"), cache)
-    album = Album.over_training(method, splits, spec.train.epochs, moments=3)
+    album = PictureCallback.over_training(method, splits, spec.train.epochs, moments=3)
     Trainer(method, splits, spec.train, spec.seed, None, album).fit()
-    found = album.all_pictures()
+    found = album.with_truth()
     assert sorted({one["epoch"] for one in found}) == [0, 1, 3, 5]
     assert len(found) == 4 * 3
     first, last = ([one["edge"] for one in found if one["epoch"] == epoch] for epoch in (1, 5))
@@ -49,7 +49,7 @@ def test_augmented_graphs_are_pictured_from_first_epoch_to_last(motif, cache):
 def test_taking_pictures_does_not_disturb_training(motif, cache, tmp_path):
     spec = RunSpec.from_words("motif", "aia", TINY)
     method, splits = prepare(spec, torch.device("cpu"), cache)
-    album = Album(method, splits, one_of_each_class(splits, "train"), "merged", list(range(5)))
+    album = PictureCallback(method, splits, smallest_of_each_class(splits, "train"), "merged", list(range(5)))
     trainer = Trainer(method, splits, spec.train, spec.seed, None, album)
     trainer.fit()
     assert len(album.pictures) == 5 * 3
@@ -71,7 +71,7 @@ def test_the_study_of_diversity_measures_entropies_and_shows_augmented_graphs(mo
     study = find_study("diversity")
     cells = study.cells(1, TINY, ["AIA", "DropEdge"])
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
-    found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
+    found = {cell.row.label: RunStore(study, tmp_path).measurement(cell.specs[0]).values for cell in cells}
     # Five draws of which each drops an edge with chance 0.2: the mean entropy of their frequencies is 0.549 bits.
     assert found["DropEdge"]["full"] == pytest.approx(0.549, abs=0.05)
     assert {"full", "env", "stable"} == set(found["AIA"])
@@ -87,7 +87,7 @@ def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, mo
     words = ["train.epochs=1", "data.limit=120", "backbone.width=8"]
     cells = study.cells(1, words, ["Original/motif-size", "DropEdge/motif-size", "AIA/motif-size"])
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 3}
-    found = {cell.row.label: Ledger(study, tmp_path).measured(cell.specs[0]).values for cell in cells}
+    found = {cell.row.label: RunStore(study, tmp_path).measurement(cell.specs[0]).values for cell in cells}
     # Over five seeds the null is 0.00 to 0.04 (of half as many graphs 0.00 to 0.12), and sizes that never occur in
     # training are 1.00 away, after a glance at them.
     assert found["Original"]["aug_train"] < 0.1

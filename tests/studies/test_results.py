@@ -49,7 +49,7 @@ def test_better_is_said_only_where_it_is_shown():
     results = made("ablation", scores)
     (quantity,) = results.study.quantities
     found = results.comparisons(results.columns[0], quantity)
-    assert {name: one.verdict for name, one in found.items()} == {
+    assert {name: one.effect for name, one in found.items()} == {
         "w/o Adv": "not shown",
         "w/o Sta": "not shown",
         "RDIA": "worse",
@@ -71,18 +71,18 @@ def test_a_verdict_rests_on_the_corrected_p():
     (quantity,) = results.study.quantities
     found = results.comparisons(results.columns[0], quantity)["AIA"]
     assert found.p < 0.05 <= found.adjusted
-    assert found.verdict == "not shown"
+    assert found.effect == "not shown"
 
 
 def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
     results = made("ablation", lambda row, column, place: 0.9 if row.label == "AIA" else 0.1, seeds=5)
     (quantity,) = results.study.quantities
-    assert results.comparisons(results.columns[0], quantity)["AIA"].verdict == "not shown"
-    assert "With 5 seeds and 4 comparisons a column, no difference can pass" in results.weakness(quantity)
-    assert made("ablation", lambda *rest: 0.5).weakness(quantity) == ""
+    assert results.comparisons(results.columns[0], quantity)["AIA"].effect == "not shown"
+    assert "With 5 seeds and 4 comparisons a column, no difference can pass" in results.power_note(quantity)
+    assert made("ablation", lambda *rest: 0.5).power_note(quantity) == ""
     single = made("ablation", lambda *rest: 0.5, seeds=1)
     assert math.isnan(single.comparisons(single.columns[0], quantity)["AIA"].p)
-    assert single.weakness(quantity) == "With one run a cell no difference can be tested."
+    assert single.power_note(quantity) == "With one run a cell no difference can be tested."
 
 
 def test_only_seeds_that_both_have_are_paired():
@@ -157,8 +157,8 @@ def test_a_score_that_could_not_be_taken_does_not_count():
 def test_few_positives_are_said():
     data = {"class_counts": {"test": [3898, 63]}}
     results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
-    assert results.sampling()[-1] == (
+    assert results.sampling_notes()[-1] == (
         "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "
         "ERM could be anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
     )
-    assert made("ablation", lambda *rest: 0.6, seeds=3).sampling() == []
+    assert made("ablation", lambda *rest: 0.6, seeds=3).sampling_notes() == []

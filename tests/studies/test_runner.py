@@ -15,10 +15,10 @@ from outland.datasets import TableSettings
 from outland.errors import Busy, OutlandError
 from outland.graphs import Cache
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measured
-from outland.studies.commands import command_of
-from outland.studies.costs import calibrate, estimate, spoken
-from outland.studies.ledger import Ledger
+from outland.studies.base import Measurement
+from outland.studies.commands import cell_command
+from outland.studies.durations import calibrate, estimate_seconds, format_duration
+from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.training import RunRecord, RunSpec, run
 from tests.conftest import SAMPLES
@@ -112,7 +112,7 @@ def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, mon
 
     monkeypatch.setattr(ERM, "loss", kept)
     again = run_study(study, cells, tmp_path, device="cpu", cache=cache)
-    assert (again.ran, again.states["failed"]) == (0, 1)  # it stays failed until it is retried
+    assert (len(again.executed), again.states["failed"]) == (0, 1)  # it stays failed until it is retried
     words = ["study", "ablation", "--seeds", "1", "--only", "motif-base", *SETS, "--out", str(tmp_path)]
     status, out, err = outland(*words, "--dry-run")
     assert status == 0
@@ -128,12 +128,10 @@ def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, mon
 
 
 def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path, monkeypatch):
-    from outland.datasets import DataFolder
+    def refuse(url, output_file, pooch=None):
+        raise OSError("there is no network")
 
-    def refuse(self, file, path):
-        raise OutlandError(self._missing(file, path, "there is no network"))
-
-    monkeypatch.setattr(DataFolder, "_download", refuse)
+    monkeypatch.setattr("outland.storage.raw_files.download", refuse)
     monkeypatch.setenv("OUTLAND_CACHE", str(tmp_path / "cache"))  # others may have prepared it
     words = ["study", "ablation", "--seeds", "2", "--only", "*/molbbbp", *SETS, "--out", str(tmp_path)]
     words += ["--data", str(tmp_path)]
@@ -145,7 +143,7 @@ def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path,
     )
     assert "(10 runs, the first molbbbp-scaffold-covariate-erm-seed0-" in told
     assert f"put it at {tmp_path}/moleculenet/BBBP.csv" in told
-    (tmp_path / "moleculenet").mkdir()
+    (tmp_path / "moleculenet").mkdir(exist_ok=True)
     (tmp_path / "moleculenet" / "BBBP.csv").write_text("not the published one")
     assert "failed earlier and left alone" in outland(*words)[2]
     err = outland(*words, "--retry")[2]
@@ -172,32 +170,32 @@ def test_a_report_of_settings_that_were_not_run_names_those_that_were(motif, out
 
 
 def test_a_row_without_training_does_not_share_the_failures_of_training(motif, cache, tmp_path):
-    study = replace(find_study("shift"), measure=lambda *rest: Measured({"aug_train": 0.1, "aug_test": 0.2}))
+    study = replace(find_study("shift"), measure=lambda *rest: Measurement({"aug_train": 0.1, "aug_test": 0.2}))
     original, flag = study.cells(1, TINY, ["Original/motif-base", "FLAG/motif-base"])
-    ledger, other = Ledger(study, tmp_path), Ledger(find_study("covariate"), tmp_path)
+    store, other = RunStore(study, tmp_path), RunStore(find_study("covariate"), tmp_path)
     for cell in (original, flag):
-        other.fail(cell.specs[0], OutlandError("no memory"))
-    assert [ledger.state(cell, cell.specs[0]) for cell in (original, flag)] == ["waiting", "failed"]
+        other.save_failure(cell.specs[0], OutlandError("no memory"))
+    assert [store.state(cell, cell.specs[0]) for cell in (original, flag)] == ["waiting", "failed"]
     assert run_study(study, [original], tmp_path, retry=True, device="cpu", cache=cache).states == {"done": 1}
-    assert (ledger.folder(original.specs[0]).path / "failure.json").exists()  # that is not ours to forget
-    record = ledger.folder(original.specs[0]).record_path
+    assert (store.run_folder(original.specs[0]).path / "failure.json").exists()  # that is not ours to forget
+    record = store.run_folder(original.specs[0]).record_path
     record.write_text("damaged")
     assert run_study(study, [original], tmp_path, device="cpu", cache=cache).states == {"done": 1}
     assert record.read_text() == "damaged"  # nor to put aside
-    ledger.fail(original.specs[0], OutlandError("no edges"), measuring=True)
-    ledger._measured(original.specs[0]).write_text('{"values": {"aug_train": "near"}}')
+    store.save_failure(original.specs[0], OutlandError("no edges"), measuring=True)
+    store.measurement_path(original.specs[0]).write_text('{"values": {"aug_train": "near"}}')
     assert run_study(study, [original], tmp_path, device="cpu", cache=cache).states == {"failed": 1}
 
 
 def test_a_damaged_record_is_a_failure_and_can_be_made_again(motif, cache, tmp_path):
     study, cells = _cells("ERM/motif-base")
     run_study(study, cells, tmp_path, device="cpu", cache=cache)
-    path = Ledger(study, tmp_path).folder(cells[0].specs[0]).record_path
+    path = RunStore(study, tmp_path).run_folder(cells[0].specs[0]).record_path
     whole = RunRecord.read(path)
     path.write_text(path.read_text()[:100])
     outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache)
     assert "is not a run record" in outcome.failures[0][2]
-    damaged = Ledger(study, tmp_path).folder(cells[0].specs[0]).checkpoints.folder / "epoch-00001"
+    damaged = RunStore(study, tmp_path).run_folder(cells[0].specs[0]).checkpoints.folder / "epoch-00001"
     damaged.mkdir(parents=True)  # none is intact: the run starts over
     assert run_study(study, cells, tmp_path, retry=True, device="cpu", cache=cache).states == {"done": 1}
     assert RunRecord.read(path).curves == whole.curves
@@ -205,13 +203,13 @@ def test_a_damaged_record_is_a_failure_and_can_be_made_again(motif, cache, tmp_p
 
 def test_a_run_that_another_process_holds_is_not_a_failure(motif, cache, tmp_path):
     study, cells = _cells("ERM/motif-base", "AIA/motif-base")
-    folder = Ledger(study, tmp_path).folder(cells[0].specs[0]).path
+    folder = RunStore(study, tmp_path).run_folder(cells[0].specs[0]).path
     folder.mkdir(parents=True)
     with FileLock(folder / ".lock"):
         outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache)
     assert outcome.states == {"waiting": 1, "done": 1}
-    ledger, busy = Ledger(study, tmp_path), Busy("another process is working in it")
-    assert ledger.fail(cells[0].specs[0], busy) is None  # though it may be gone by now
+    store, busy = RunStore(study, tmp_path), Busy("another process is working in it")
+    assert store.save_failure(cells[0].specs[0], busy) is None  # though it may be gone by now
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
 
 
@@ -222,7 +220,7 @@ def test_measures_are_kept_and_one_that_fails_is_listed(motif, cache, tmp_path):
         asked.append((spec.method, folder.exists()))
         if spec.method == "dropedge":
             raise OutlandError("no edges to drop")
-        return Measured({"aug_train": 0.1, "aug_test": 0.2 + spec.seed})
+        return Measurement({"aug_train": 0.1, "aug_test": 0.2 + spec.seed})
 
     study = replace(find_study("shift"), measure=measure)
     cells = study.cells(2, TINY, ["Original/motif-base", "DropEdge/motif-base", "FLAG/motif-base"])
@@ -231,12 +229,12 @@ def test_measures_are_kept_and_one_that_fails_is_listed(motif, cache, tmp_path):
     assert outcome.failures[0][2] == "no edges to drop"
     assert asked[0] == ("erm", False)  # nothing was trained for it
     assert asked[-1] == ("flag", True)
-    ledger = Ledger(study, tmp_path)
-    assert ledger.record(cells[0].specs[0]) is None
-    assert ledger.measured(cells[2].specs[1]).values == {"aug_train": 0.1, "aug_test": 1.2}
-    assert ledger.record(cells[2].specs[1]) is not None
+    store = RunStore(study, tmp_path)
+    assert store.record(cells[0].specs[0]) is None
+    assert store.measurement(cells[2].specs[1]).values == {"aug_train": 0.1, "aug_test": 1.2}
+    assert store.record(cells[2].specs[1]) is not None
     asked.clear()
-    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).ran == 0
+    assert not run_study(study, cells, tmp_path, device="cpu", cache=cache).executed
     assert asked == []
 
 
@@ -276,7 +274,7 @@ def test_the_list_says_runs_and_hours(outland):
 def test_small_numbers_are_said_as_people_say_them(outland):
     out = outland("study", "ablation", "--seeds", "1", "--only", "ERM/motif-base", *SETS, "--dry-run")[1]
     assert "1 cell, 1 run: 1 waiting; about a second to train on this machine" in out
-    assert [spoken(seconds) for seconds in (0.0, 1.6, 59, 90, 3 * 3600, 3 * 86400)] == [
+    assert [format_duration(seconds) for seconds in (0.0, 1.6, 59, 90, 3 * 3600, 3 * 86400)] == [
         *("a second", "2 s", "59 s", "1.5 min", "3.0 h", "3.0 d")
     ]
 
@@ -284,24 +282,26 @@ def test_small_numbers_are_said_as_people_say_them(outland):
 def test_estimates_grow_with_the_work():
     spec = RunSpec.make("motif", "erm", recipe=None)
     double = RunSpec.make("motif", "erm", changes={"train": {"epochs": 200}})
-    assert estimate(double) == pytest.approx(2 * estimate(spec))
-    assert estimate(RunSpec.make("motif", "aia")) > 2 * estimate(spec)
-    assert estimate(RunSpec.make("motif", "erm", changes={"data": {"limit": 100}})) < estimate(spec) / 20
-    assert estimate(spec, speed=3.0) == pytest.approx(3 * estimate(spec))
+    assert estimate_seconds(double) == pytest.approx(2 * estimate_seconds(spec))
+    assert estimate_seconds(RunSpec.make("motif", "aia")) > 2 * estimate_seconds(spec)
+    assert (
+        estimate_seconds(RunSpec.make("motif", "erm", changes={"data": {"limit": 100}})) < estimate_seconds(spec) / 20
+    )
+    assert estimate_seconds(spec, speed=3.0) == pytest.approx(3 * estimate_seconds(spec))
     assert 0.05 < calibrate() < 20
 
 
 def test_an_estimate_is_of_the_right_size(motif, cache, tmp_path):
     spec = RunSpec.make("motif", "erm", changes={"train": {"epochs": 1}, "data": {"limit": 160}})
     record = run(spec, tmp_path, device="cpu", cache=cache)
-    assert 0.2 < estimate(spec, calibrate()) / record.timing["seconds"] < 5
+    assert 0.2 < estimate_seconds(spec, calibrate()) / record.timing["seconds"] < 5
 
 
 @pytest.mark.parametrize("cell", ["VREx/motif-base", "AIA/molbbbp-size"])
 def test_the_command_of_a_cell_is_exact(cell):
     study = find_study("covariate")
     (found,) = study.cells(3, TINY, [cell])
-    words = shlex.split(command_of(study, found, TINY))
+    words = shlex.split(cell_command(study, found, TINY))
     assert words[:2] == ["outland", "train"]
     options = dict(zip(words[3::2], words[4::2], strict=True))
     sets = [value for name, value in zip(words[3::2], words[4::2], strict=True) if name == "--set"]
@@ -313,7 +313,7 @@ def test_the_command_of_a_cell_is_exact(cell):
 def test_a_cell_can_be_reproduced_by_its_command(motif, outland, tmp_path):
     study = find_study("backbones")
     (cell,) = study.cells(2, TINY, ["GAT AIA/motif-base"])
-    words = shlex.split(command_of(study, cell, TINY))
+    words = shlex.split(cell_command(study, cell, TINY))
     assert outland(*words[1:], "--device", "cpu")[0] == 0
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {spec.slug for spec in cell.specs}
 

@@ -10,7 +10,7 @@ from outland.cli import main
 from outland.errors import OutlandError
 from outland.studies import find_study, search
 from outland.studies.search import Search
-from outland.studies.tuned import tuned
+from outland.studies.tuned import with_tuned_settings
 from outland.training import RunSpec
 from tests.faults.children import command
 from tests.faults.harness import begin
@@ -45,7 +45,7 @@ def test_the_best_settings_are_found_and_those_behind_are_given_up(tmp_path, mon
     monkeypatch.setattr(search, "run", fake_run(score))
     base = RunSpec.make("motif", "aia", changes=SMALL)
     hunt = Search(base, 40, tmp_path)
-    hunt.go_on()
+    hunt.run_trials()
     report = json.loads((hunt.folder / "search.json").read_text())
     assert (len(report["trials"]), report["finished"], report["budget"]) == (40, True, 40)
     settings = [json.dumps(row["params"], sort_keys=True) for row in report["trials"]]
@@ -62,12 +62,12 @@ def test_the_best_settings_are_found_and_those_behind_are_given_up(tmp_path, mon
 def test_a_small_space_is_searched_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "run", fake_run(lambda settings, epoch: settings.lr))
     hunt = Search(RunSpec.make("motif", "erm", changes=SMALL), 20, tmp_path)
-    hunt.go_on()
+    hunt.run_trials()
     report = hunt.report()
     assert sorted(row["params"]["lr"] for row in report["trials"]) == [0.001, 0.005, 0.01]
     assert report["best"]["params"] == {"lr": 0.01}
     assert report["finished"]
-    Search(hunt.base, 2, tmp_path).go_on()  # asking for less does not make it a smaller search
+    Search(hunt.base, 2, tmp_path).run_trials()  # asking for less does not make it a smaller search
     report = json.loads((hunt.folder / "search.json").read_text())
     assert (report["budget"], len(report["trials"]), report["finished"]) == (3, 3, True)
 
@@ -80,7 +80,7 @@ def test_a_trial_that_fails_is_told_and_counts(tmp_path, monkeypatch):
 
     monkeypatch.setattr(search, "run", fake_run(score))
     hunt = Search(RunSpec.make("motif", "erm", changes=SMALL), 20, tmp_path)
-    hunt.go_on()
+    hunt.run_trials()
     assert {row["params"]["lr"]: row["error"] for row in hunt.report()["trials"]}[0.005] == "the loss became NaN"
     assert len(hunt.report()["trials"]) == 3
 
@@ -125,10 +125,10 @@ def _wait_for(folder, records):
 def test_a_line_torn_by_a_full_disk_does_not_end_a_search(tmp_path, monkeypatch, torn):
     monkeypatch.setattr(search, "run", fake_run(lambda settings, epoch: settings.lr))
     hunt = Search(RunSpec.make("motif", "erm", changes=SMALL), 1, tmp_path)
-    hunt.go_on()
+    hunt.run_trials()
     with (hunt.folder / "journal.log").open("ab") as journal:
         journal.write(torn)
-    Search(hunt.base, 3, tmp_path).go_on()
+    Search(hunt.base, 3, tmp_path).run_trials()
     assert sorted(row["params"]["lr"] for row in hunt.report()["trials"]) == [0.001, 0.005, 0.01]
 
 
@@ -138,13 +138,13 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     words, only = ["train.epochs=10", "data.limit=48", "backbone.width=8"], ["ERM/motif-base", "γ 0.5/motif-base"]
     cells = study.cells(2, words, only)
     with pytest.raises(OutlandError, match="outland tune motif --domain base --kind covariate --method"):
-        tuned(cells, tmp_path)
+        with_tuned_settings(cells, tmp_path)
     for method, trials in (("erm", 9), ("aia", 8)):
-        Search(RunSpec.make("motif", method, changes=SMALL), trials, tmp_path).go_on()
+        Search(RunSpec.make("motif", method, changes=SMALL), trials, tmp_path).run_trials()
     with pytest.raises(OutlandError, match="8, 9 trials: a fair study"):
-        tuned(cells, tmp_path)
-    Search(RunSpec.make("motif", "aia", changes=SMALL), 9, tmp_path).go_on()
-    erm, aia = tuned(cells, tmp_path)
+        with_tuned_settings(cells, tmp_path)
+    Search(RunSpec.make("motif", "aia", changes=SMALL), 9, tmp_path).run_trials()
+    erm, aia = with_tuned_settings(cells, tmp_path)
     (report,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-aia-*/search.json"))
     assert [spec.method_params.lr for spec in erm.specs] == [0.01, 0.01]
     assert aia.specs[0].method_params.lambda_s == report["best"]["params"]["lambda_s"]
@@ -153,23 +153,23 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     assert [spec.seed for spec in aia.specs] == [0, 1]
     assert aia.specs[0].train == cells[1].specs[0].train  # only the method's own settings are tuned
     with pytest.raises(OutlandError, match=r"ERM/motif-base has train.epochs=100, and its search had 10: search again"):
-        tuned(study.cells(2, words[1:], only), tmp_path)
+        with_tuned_settings(study.cells(2, words[1:], only), tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "search.json").write_text("{")
     with pytest.raises(OutlandError, match="not the report of a search"):
-        tuned(cells, tmp_path)
+        with_tuned_settings(cells, tmp_path)
 
 
 def test_without_optuna_a_search_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(OutlandError, match=r"pip install 'outland\[tune\]'"):
-        Search(RunSpec.make("motif", "erm", changes=SMALL), 3, tmp_path).go_on()
+        Search(RunSpec.make("motif", "erm", changes=SMALL), 3, tmp_path).run_trials()
 
 
 def test_workers_share_a_search(motif, cache, tmp_path):
     changes = {**SMALL, "train": {"epochs": 1}}
     hunt = Search(RunSpec.make("motif", "erm", changes=changes), 3, tmp_path)
-    hunt.work(2, device="cpu", cache=cache)
+    hunt.run(2, device="cpu", cache=cache)
     report = json.loads((hunt.folder / "search.json").read_text())
     assert sorted(row["params"]["lr"] for row in report["trials"]) == [0.001, 0.005, 0.01]
     assert [row["state"] for row in report["trials"]] == ["complete"] * 3

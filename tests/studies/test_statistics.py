@@ -12,18 +12,18 @@ from outland.studies.statistics import (
     critical_difference,
     friedman,
     holm,
-    least_p,
+    min_p,
     sign_flip_test,
-    summarise,
+    summarize,
 )
 
 
 def test_summary_has_population_spread_and_sample_error():
-    found = summarise([70.0, 72.0, 77.0])
+    found = summarize([70.0, 72.0, 77.0])
     assert found.mean == 73.0
     assert found.std == pytest.approx(math.sqrt((9 + 1 + 16) / 3))
     assert found.error == pytest.approx(stats.sem([70.0, 72.0, 77.0]))
-    assert math.isnan(summarise([1.0]).error)
+    assert math.isnan(summarize([1.0]).error)
 
 
 def test_sign_flips_by_hand():
@@ -31,7 +31,7 @@ def test_sign_flips_by_hand():
     assert sign_flip_test([1.0, 2.0, -3.0]) == 1.0  # the sum is 0
     assert sign_flip_test([3.0, 2.0, -1.0]) == 4 / 8  # 6, 4, -4, -6
     assert sign_flip_test([0.0, 0.0]) == 1.0
-    assert least_p(10) == sign_flip_test([1.0] * 10) == 2 / 1024
+    assert min_p(10) == sign_flip_test([1.0] * 10) == 2 / 1024
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5, 2.0])

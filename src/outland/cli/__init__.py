@@ -1,5 +1,6 @@
 """The command-line face: reads words, calls the library, prints. Heavy imports wait until a command needs them."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,6 +81,7 @@ def main() -> None:
     """Run the command line; what the user can mend is one sentence and exit status 2."""
     if len(sys.argv) == 1:
         sys.argv.append("--help")
+    sys.argv = [sys.argv[0], *_renamed(sys.argv[1:])]
     try:
         sys.exit(app(standalone_mode=False))
     except OutlandError as problem:
@@ -88,6 +90,15 @@ def main() -> None:
         if not hasattr(problem, "exit_code") or not hasattr(problem, "format_message"):
             raise
         _fail(problem.format_message() + _valid_words(problem), problem.exit_code)
+
+
+def _renamed(words: list[str]) -> list[str]:
+    """The words of a command line with options that have other names now; a note says so, for one release."""
+    if words[0] not in ("train", "fit", "tune", "data"):
+        return words
+    if any(word.partition("=")[0] == "--shift" for word in words):
+        typer.secho("Note: --shift is now called --domain; the old name will go.", err=True)
+    return [re.sub(r"^--shift(?==|$)", "--domain", word) for word in words]
 
 
 def _valid_words(problem: Any) -> str:

@@ -24,7 +24,7 @@ def datasets() -> Table:
 def methods() -> Table:
     """Methods, what they need and what they cost."""
     from outland.methods import METHODS, find_method
-    from outland.studies.costs import method_costs
+    from outland.studies.durations import method_costs
 
     table = _table("method", "family", "paper", "env.", "masks", "cost", caption=_COST)
     costs = method_costs()

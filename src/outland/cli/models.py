@@ -50,8 +50,6 @@ def fit(
     domain: Annotated[
         str | None,
         typer.Option(
-            "--domain",
-            "--shift",
             help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]",
         ),
     ] = None,
@@ -153,7 +151,7 @@ def predict(
     for line in prediction_lines(loaded, report):
         typer.echo(line)
     measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
-    typer.echo(advise(measured, report.share("far"), report.share("edge", "far"), loaded.assessment))
+    typer.echo(advise(measured, report.share("far"), report.share("edge", "far"), loaded.assessment, loaded.kind[:-1]))
 
 
 def _smiles_column(model: Any) -> str:
@@ -230,7 +228,7 @@ def explain(
     from outland.models import load_model
     from outland.models.explained_rows import explain_part, explain_table, has_more_rows
     from outland.models.explanations import weights_phrase
-    from outland.models.named_graphs import load_part
+    from outland.models.named_graphs import load_part, part_title
     from outland.report.explain_notes import row_notes
     from outland.report.explain_page import explain_page
     from outland.storage.files import writable_folder, write_text
@@ -244,16 +242,16 @@ def explain(
     if is_table(data):
         limit = most or 1000
         rows = explain_table(loaded, Path(data), smiles or _smiles_column(loaded), target, limit)
-        more = has_more_rows(Path(data), limit)
+        more, title = has_more_rows(Path(data), limit), Path(data).name
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
         rows = explain_part(loaded, graphs, most or 60)
-        more = len(graphs) > len(rows)
+        more, title = len(graphs) > len(rows), part_title(loaded, data)
     writable_folder(path.parent)
-    write_text(path, explain_page(loaded, rows, Path(data).name, more, target))
+    write_text(path, explain_page(loaded, rows, title, more, target))
     kind = "molecule" if loaded.kind == "molecules" else "graph"
-    first = f", the first of {Path(data).name}; --most draws more" if more else ""
+    first = f", the first of {title}; --most draws more" if more else ""
     typer.echo(f"{path}: {counted(len(rows), kind)}{first}")
     typer.echo(f"shaded: {weights_phrase(loaded)}")
-    for note in row_notes(rows):
+    for note in row_notes(loaded, rows):
         typer.echo(note)

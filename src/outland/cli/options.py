@@ -23,9 +23,7 @@ DatasetName = Annotated[
 ]
 Domain = Annotated[
     str | None,
-    typer.Option(
-        "--domain", "--shift", help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"
-    ),
+    typer.Option(help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"),
 ]
 Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
@@ -95,7 +93,7 @@ def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
     if name == "none":
         return None
     from outland.recipes import find_recipe
-    from outland.studies.checks import check_recipe
+    from outland.studies.recipe_check import check_recipe
 
     recipe = check_recipe(find_recipe(name))
     if table is None and dataset not in recipe.datasets:

@@ -68,7 +68,7 @@ def study(
     cells = chosen.cells(seeds, words, only or [])
     who = chosen_engine(engine, workers, send_back, address=address, cpus=cpus, gpus=gpus)
     if tuned:
-        from outland.studies.tuned import tuned as best_of
+        from outland.studies.tuned import with_tuned_settings as best_of
 
         cells = best_of(cells, tuning)
     if shard is not None:
@@ -96,19 +96,19 @@ def _carry_out(
 ) -> None:
     from outland.datasets import DataFolder
     from outland.report.study import write_report
-    from outland.studies.runner import outcome_of, run_study
-    from outland.studies.variants import other_settings
+    from outland.studies.other_settings import describe_other_settings
+    from outland.studies.runner import run_study, study_outcome
 
     files = DataFolder(data)
     try:
-        outcome = outcome_of(chosen, cells, out) if report else run_study(chosen, cells, out, data=files, **how)
+        outcome = study_outcome(chosen, cells, out) if report else run_study(chosen, cells, out, data=files, **how)
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command goes on from the last checkpoints.", err=True)
         raise typer.Exit(130) from None
     if shard is not None:
         typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
     else:
-        others = other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
+        others = describe_other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
         if not outcome.states["done"]:
             _tell_failures(outcome)
             asked = " with these settings" if others or words else ""
@@ -127,14 +127,14 @@ def _carry_out(
 
 def _counts(outcome: Any) -> str:
     states = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
-    return f"{states or 'none here'}; {outcome.ran} carried out now"
+    return f"{states or 'none here'}; {len(outcome.executed)} carried out now"
 
 
 def _tell_failures(outcome: Any) -> None:
     """A line for every error, with the runs that met it; whether that was now or before this command."""
     met: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for cell, folder, error in outcome.failures:
-        when = "failed" if folder in outcome.tried else "failed earlier and left alone"
+        when = "failed" if folder in outcome.executed else "failed earlier and left alone"
         met.setdefault((when, error), []).append((cell, folder))
     for (when, error), runs in met.items():
         cells = list(dict.fromkeys(cell for cell, _ in runs))
@@ -151,7 +151,7 @@ def _list(seeds: int | None, device: str) -> None:
 
     from outland.devices import find_device
     from outland.studies import STUDIES, find_study
-    from outland.studies.costs import calibrate, estimate
+    from outland.studies.durations import calibrate, estimate_seconds
 
     speed = calibrate(find_device(device))
     table = Table(
@@ -165,7 +165,8 @@ def _list(seeds: int | None, device: str) -> None:
         chosen = find_study(name)
         number = seeds if seeds is None or chosen.repeats == "seeds" else min(seeds, chosen.seeds)
         costs = {  # what is measured without a trained model is the study's own
-            spec.slug if cell.row.trained else f"{name} {spec.slug}": estimate(spec, speed) * chosen.trains(cell)
+            spec.slug if cell.row.trained else f"{name} {spec.slug}": estimate_seconds(spec, speed)
+            * chosen.trains(cell)
             for cell in chosen.cells(number)
             for spec in cell.specs
         }
@@ -187,22 +188,22 @@ def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
 
     from outland.devices import find_device
     from outland.report.study_text import plan_table
-    from outland.studies.costs import calibrate, estimate, spoken
-    from outland.studies.ledger import Ledger
-    from outland.studies.runner import outcome_of
+    from outland.studies.durations import calibrate, estimate_seconds, format_duration
+    from outland.studies.run_store import RunStore
+    from outland.studies.runner import study_outcome
 
-    ledger = Ledger(chosen, out)
-    states = {cell.name: [ledger.state(cell, spec) for spec in cell.specs] for cell in cells}
+    store = RunStore(chosen, out)
+    states = {cell.name: [store.state(cell, spec) for spec in cell.specs] for cell in cells}
     Console().print(plan_table(chosen, cells, states))
-    outcome = outcome_of(chosen, cells, out)
+    outcome = study_outcome(chosen, cells, out)
     speed = calibrate(find_device(device))
     left = {
-        spec.slug: estimate(spec, speed)
+        spec.slug: estimate_seconds(spec, speed)
         for cell in cells
         for spec, state in zip(cell.specs, states[cell.name], strict=True)
         if state in ("waiting", "begun") and chosen.trains(cell)
     }
     told = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
-    togo = f"about {spoken(sum(left.values()))} to train on this machine" if left else "nothing to train"
+    togo = f"about {format_duration(sum(left.values()))} to train on this machine" if left else "nothing to train"
     typer.echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {told}; {togo}")
     _tell_failures(outcome)

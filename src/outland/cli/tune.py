@@ -46,7 +46,7 @@ def tune(
     base = RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed)
     search = Search(base, trials, out)
     try:
-        search.work(workers, device=device, data=DataFolder(data))
+        search.run(workers, device=device, data=DataFolder(data))
     except KeyboardInterrupt:
         typer.secho("\nStopped. The same command goes on with the search.", err=True)
         raise typer.Exit(130) from None

@@ -89,7 +89,7 @@ def _from_file(name: str) -> type[Method]:
         raise unknown(f"method in {path}", attribute, classes)
     for word in ("name", "family", "citation"):
         if not isinstance(getattr(method, word, None), str):
-            raise OutlandError(f'{attribute} in {path} must have a {word}: write {word}: ClassVar[str] = "..." in it')
+            raise OutlandError(f'{attribute} in {path} must have a {word}: write {word} = "..." in it')
     if method.phases is Method.phases and method.loss is Method.loss:
         raise OutlandError(f"{attribute} in {path} must have a loss(batch, progress), or phases()")
     return method

@@ -1,10 +1,9 @@
 """Adversarial Invariant Augmentation: explore environments, shelter what is stable."""
 
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -31,13 +30,11 @@ class AIASettings(MethodSettings):
         lambda_a_node, lambda_a_edge: λ_a, share that the adversarial mask should keep.
         stable_weight, adversarial_weight: of the two regularisers; the paper has 1.
         distance: between the embeddings of a graph and its augmented form: `squared`, or its `mean` over coordinates.
-        indicator: second term of the regulariser: `hard`, as printed, which is a constant; `soft`, which has a gradient
-            and asks that as large a share of the entries lies above one half; or `none`.
+        indicator: second term of the regulariser: `hard`, as printed, a constant; `soft`, with a gradient; or `none`.
         front_layers: layers that read the unmasked graph before the masks act; 0 masks A and X themselves.
         masker_layers: depth of augmenter and generator.
         mask_head: their node and edge heads, `linear` or the paper's `mlp`.
-        update: `simultaneous`, as in the paper: both gradients are taken at the same parameters; or `sequential`, as in
-            the public code, which moves θ and θ₂, then θ₁ against what they have become.
+        update: `simultaneous` gradients, as in the paper; or `sequential`, as in the public code: θ₁ after θ and θ₂.
         adversary: `learned`; `none`, whose mask keeps everything; `random`, which drops `drop` of it (RDIA).
         stable: learn the stable mask; without it everything is left to the adversary.
         statistics: of batch norm, from `both` passes, as in the public code; or from that of the `stable` part alone,
@@ -64,8 +61,7 @@ class AIASettings(MethodSettings):
     drop: Fraction = 0.2
 
 
-# The paper: masks on A and X, squared distance, Algorithm 1's order, its table for Motif. It does not say whose batch
-# norm statistics are used; those of the part that is predicted from are the only ones that serve.
+# The paper's, on Motif. It does not say whose statistics batch norm has; only those of the predicted part serve.
 PAPER = AIASettings(
     lr=5e-3,
     lr_augmenter=1e-3,
@@ -93,53 +89,49 @@ class AIA(Method[AIASettings]):
     The distance c is between graph embeddings. Predictions rest on the stable part. "Line" is one of Algorithm 1.
     """
 
-    name: ClassVar[str] = "aia"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Sui et al., NeurIPS 2023"
-    paper: ClassVar[Callable[..., AIASettings]] = staticmethod(partial(replace, PAPER))
-    released: ClassVar[Callable[..., AIASettings]] = AIASettings
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "aia"
+    family = "augmentation"
+    citation = "Sui et al., NeurIPS 2023"
+    paper = staticmethod(partial(replace, PAPER))
+    released = AIASettings
+    presets = {
         "paper": paper,
         "released": released,
         "no-adversary": partial(released, adversary="none"),
         "no-stable": partial(released, stable=False),
         "rdia": partial(released, adversary="random"),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "lr": (1e-2, 5e-3, 1e-3),
         "lr_augmenter": (1e-2, 5e-3, 1e-3),
         "lambda_s": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
         "gamma": (0.01, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0),
     }
-    training_only: ClassVar[tuple[str, ...]] = ("augmenter",)
-    learns_augmentation: ClassVar[bool] = True
+    training_only = ("augmenter",)
+    learns_augmentation = True
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: AIASettings | None = None) -> None:
         """Line 1: θ is `front` and `classifier`, θ₁ `augmenter`, θ₂ `generator`."""
         super().__init__(schema, backbone, settings)
-        settings = self.settings
-        front, back = settings.front_layers, backbone.layers - settings.front_layers
-        if back < 1:
-            raise OutlandError(
-                f"method.front_layers ({front}) must be at least 0 and below backbone.layers ({backbone.layers})"
-            )
+        settings, front, layers = self.settings, self.settings.front_layers, backbone.layers
+        if front >= layers:
+            raise OutlandError(f"method.front_layers ({front}) must be at least 0 and below backbone.layers ({layers})")
         masker = replace(backbone, layers=settings.masker_layers)
         self.front = Encoder(replace(backbone, layers=front), schema.node, schema.edge) if front else None
-        self.classifier = GraphNet(replace(backbone, layers=back), schema, backbone.width if front else None)
+        self.classifier = GraphNet(replace(backbone, layers=layers - front), schema, backbone.width if front else None)
         self.generator = Masker(masker, schema, settings.mask_head) if settings.stable else None
         self.augmenter = Masker(masker, schema, settings.mask_head) if settings.adversary == "learned" else None
-        self.update, self.has_masks = settings.update, settings.stable
+        self.update, self.has_masks, self.mask_depth = settings.update, settings.stable, front
 
     def adversarial_mask(self, batch: GraphBatch) -> Mask:
         """Line 5, without a gradient to θ₁: learned, random, or full."""
-        dtype = next(self.parameters()).dtype
-        if self.augmenter is not None:
-            with torch.no_grad():
-                mask: Mask = self.augmenter(batch)
-            return mask
         if self.settings.adversary == "random":
-            return random_mask(batch, self.settings.drop, self.random, dtype)
-        return Mask.full(batch, 1.0, dtype)
+            return random_mask(batch, self.settings.drop, self.random, next(self.parameters()).dtype)
+        if self.augmenter is None:
+            return Mask.full(batch, 1.0, next(self.parameters()).dtype)
+        with torch.no_grad():
+            mask: Mask = self.augmenter(batch)
+        return mask
 
     def adversarial_loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         r"""Line 11, equations 7 and 9: minus :math:`L_{adv} - L_{reg_1}`, of θ₁."""
@@ -187,8 +179,7 @@ class AIA(Method[AIASettings]):
 
     def hidden_states(self, batch: GraphBatch) -> tuple[Tensor | None, list[Tensor]]:
         """Node states after the front, None without one, and edge states: the classifier's inputs."""
-        states = None if self.front is None else self.front(batch)
-        return states, self.classifier.encoder.edge_states(batch)
+        return (self.front(batch) if self.front is not None else None), self.classifier.encoder.edge_states(batch)
 
     def readout(self, batch: GraphBatch) -> Tensor:
         """Embeddings of the stable part; of the whole graph where no stable part is learned."""
@@ -197,17 +188,11 @@ class AIA(Method[AIASettings]):
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """The stable, adversarial and merged masks, symmetric."""
-        adversarial = self.adversarial_mask(batch)
-        if self.generator is None:
-            return {"adversarial": adversarial.symmetric(batch)}
-        stable = self.generator(batch)
-        named = {"stable": stable, "adversarial": adversarial, "merged": stable.merge(adversarial)}
-        return {name: mask.symmetric(batch) for name, mask in named.items()}
-
-    @property
-    def mask_depth(self) -> int:
-        """The layers of the front."""
-        return self.settings.front_layers
+        masks = {"adversarial": self.adversarial_mask(batch)}
+        if self.generator is not None:
+            stable: Mask = self.generator(batch)
+            masks = {"stable": stable, **masks, "merged": stable.merge(masks["adversarial"])}
+        return {name: mask.symmetric(batch) for name, mask in masks.items()}
 
     def augment(self, batch: GraphBatch) -> Mask:
         """The merged mask; the adversarial one where no stable part is learned."""

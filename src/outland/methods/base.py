@@ -118,6 +118,7 @@ class Method(nn.Module, Generic[S]):
         update: `sequential` phases each start from what the last one moved; `simultaneous` ones all take their
             gradient at the same point before any of them moves.
         has_masks: whether `masks` gives a `stable` mask; true where a class writes `masks`.
+        mask_depth: message-passing layers that mix neighbours before the masks act; 0 where these act on the input.
         augments: whether it trains on augmented graphs; true where a class writes `augment`.
         learns_augmentation: whether what `augment` gives depends on weights that training changes.
         augmented_together: graphs a call of `augment`, where it mixes the graphs of a batch.
@@ -134,6 +135,7 @@ class Method(nn.Module, Generic[S]):
     training_only: ClassVar[tuple[str, ...]] = ()
     update: Literal["sequential", "simultaneous"] = "sequential"
     has_masks: bool = False
+    mask_depth: int = 0
     augments: ClassVar[bool] = False
     learns_augmentation: ClassVar[bool] = False
     augmented_together: ClassVar[int] = 128
@@ -200,11 +202,6 @@ class Method(nn.Module, Generic[S]):
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """Symmetric masks by name, `stable` first: the parts of each graph that the method tells apart."""
         raise OutlandError(f"{self.name} has no masks: it looks at whole graphs")
-
-    @property
-    def mask_depth(self) -> int:
-        """Message-passing layers that mix neighbours before the masks act; 0 where these act on the input."""
-        return 0
 
     def augment(self, batch: GraphBatch) -> Augmented:
         """The augmented form of a batch that training meets: weights, node inputs, embeddings, or synthetic graphs."""

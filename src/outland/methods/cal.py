@@ -1,8 +1,7 @@
 """Causal attention learning: the causal part predicts the label, beside any other graph's trivial part too."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -69,11 +68,11 @@ class CAL(Method[CALSettings]):
     no attention. Nothing keeps the causal part small; its share of the nodes is among the diagnostics.
     """
 
-    name: ClassVar[str] = "cal"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Sui et al., KDD 2022"
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"uniform": (0.1, 0.3, 0.5, 1.0), "merge": ("add", "concat")}
-    training_only: ClassVar[tuple[str, ...]] = ("trivial", "trivial_head", "mixed_head")
+    name = "cal"
+    family = "graph"
+    citation = "Sui et al., KDD 2022"
+    space = {"uniform": (0.1, 0.3, 0.5, 1.0), "merge": ("add", "concat")}
+    training_only = ("trivial", "trivial_head", "mixed_head")
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: CALSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
@@ -84,7 +83,7 @@ class CAL(Method[CALSettings]):
         self.causal, self.trivial = Branch(backbone, pool), Branch(backbone, pool)
         self.causal_head = BranchHead(width, backbone, outputs)
         self.trivial_head = BranchHead(width, backbone, outputs)
-        self.stable_share = torch.zeros(())
+        self.stable_share, self.mask_depth = torch.zeros(()), backbone.layers
         self.mixed_head = BranchHead(width if self.settings.merge == "add" else 2 * width, backbone, outputs)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
@@ -137,11 +136,6 @@ class CAL(Method[CALSettings]):
         """The attention of both parts, symmetric."""
         trivial, causal = self.attention(self.encoder(batch), batch)
         return {"stable": causal.symmetric(batch), "environment": trivial.symmetric(batch)}
-
-    @property
-    def mask_depth(self) -> int:
-        """All layers of the encoder."""
-        return self.backbone.layers
 
 
 def uniform_divergence(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:

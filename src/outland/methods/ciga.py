@@ -1,14 +1,13 @@
 """CIGA: the subgraph that graphs of one class have in common, in whatever environment."""
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.base import Progress, Terms
 from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
@@ -58,15 +57,15 @@ class CIGA(SubgraphMethod[CIGASettings]):
     are contrasted separately, and regression targets only where they are equal). Predictions rest on the rationale.
     """
 
-    name: ClassVar[str] = "ciga"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Chen et al., NeurIPS 2022"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "ciga"
+    family = "graph"
+    citation = "Chen et al., NeurIPS 2022"
+    presets = {
         "v1": lambda: CIGASettings(beta=0.0),
         "v2": CIGASettings,
         "molecules": lambda: CIGASettings(ratio=0.8),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "ratio": (0.25, 0.5, 0.8),
         "alpha": (0.5, 1.0, 4.0, 16.0),
         "beta": (0.5, 1.0, 2.0),

@@ -1,14 +1,13 @@
 """Discovering Invariant Rationales: low risk in every environment that other graphs' complements make."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema, Task
-from outland.methods.base import MethodSettings, Progress, Terms
+from outland.methods.base import Progress, Terms
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
 from outland.methods.parts.schedules import power
@@ -54,13 +53,13 @@ class DIR(SubgraphMethod[DIRSettings]):
     the default, and .8 on digits and molecules (`dir:molecules`), with α 10⁻⁴.
     """
 
-    name: ClassVar[str] = "dir"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Wu et al., ICLR 2022"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "dir"
+    family = "graph"
+    citation = "Wu et al., ICLR 2022"
+    presets = {
         "molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"ratio": (0.25, 0.5, 0.8), "alpha": (1e-4, 1e-2)}
+    space = {"ratio": (0.25, 0.5, 0.8), "alpha": (1e-4, 1e-2)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: DIRSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)

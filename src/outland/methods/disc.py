@@ -1,8 +1,7 @@
 """DisC: a second network learns the bias, and the first is trained on what is hard for the second."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -64,13 +63,13 @@ class DisC(Method[DisCSettings]):
     Each loss trains its own branch, and both train the masks. Predictions come from :math:`C_c[z_c; z_b]`.
     """
 
-    name: ClassVar[str] = "disc"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Fan et al., NeurIPS 2022"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "disc"
+    family = "graph"
+    citation = "Fan et al., NeurIPS 2022"
+    presets = {
         "released": lambda: DisCSettings(weights="batch", bias_weight=0.7),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "swap_weight": (1.0, 5.0, 15.0),
         "swap_after": (0.25, 0.5),
         "bias_weight": (0.5, 1.0),

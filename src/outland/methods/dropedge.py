@@ -1,8 +1,5 @@
 """DropEdge: train on graphs from which edges are dropped at random."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import torch
 
 from outland.graphs import GraphBatch
@@ -33,10 +30,10 @@ class DropEdge(ERM[DropEdgeSettings]):
     backbone, so no graph is rebuilt. Whole graphs at inference.
     """
 
-    name: ClassVar[str] = "dropedge"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Rong et al., ICLR 2020"
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"drop": (0.05, 0.1, 0.2, 0.3, 0.5)}
+    name = "dropedge"
+    family = "augmentation"
+    citation = "Rong et al., ICLR 2020"
+    space = {"drop": (0.05, 0.1, 0.2, 0.3, 0.5)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss on graphs with dropped edges."""

@@ -1,8 +1,6 @@
 """EERM: editors make virtual environments whose risks differ; the classifier lowers their mean and variance."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -53,12 +51,12 @@ class EERM(ERM[EERMSettings]):
     baseline the batch's mean. Variances are unbiased; of one editor, 0. Whole graphs at inference.
     """
 
-    name: ClassVar[str] = "eerm"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Wu et al., ICLR 2022"
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"beta": (0.5, 1.0, 3.0), "lr_editors": (1e-4, 1e-3, 1e-2)}
-    training_only: ClassVar[tuple[str, ...]] = ("editor",)
-    learns_augmentation: ClassVar[bool] = True
+    name = "eerm"
+    family = "graph"
+    citation = "Wu et al., ICLR 2022"
+    space = {"beta": (0.5, 1.0, 3.0), "lr_editors": (1e-4, 1e-3, 1e-2)}
+    training_only = ("editor",)
+    learns_augmentation = True
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: EERMSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)

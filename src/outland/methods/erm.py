@@ -1,7 +1,5 @@
 """Empirical risk minimisation: the reference every other method is compared with."""
 
-from typing import ClassVar
-
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, Progress, S, Terms
 from outland.nn import BackboneSettings, GraphNet
@@ -13,9 +11,9 @@ class ERM(Method[S]):
     .. math:: \min_\theta \mathbb{E}\,[\ell(f(g), y)]
     """
 
-    name: ClassVar[str] = "erm"
-    family: ClassVar[str] = "general"
-    citation: ClassVar[str] = "Vapnik, NIPS 1992"
+    name = "erm"
+    family = "general"
+    citation = "Vapnik, NIPS 1992"
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: S | None = None) -> None:
         super().__init__(schema, backbone, settings)

@@ -1,7 +1,6 @@
 """FLAG: adversarial noise on node inputs, by a few steps of gradient ascent whose risks are all minimised."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -35,11 +34,11 @@ class FLAG(ERM[FLAGSettings]):
     The noise is added to node inputs after categories are embedded, and is not projected. Clean inputs at inference.
     """
 
-    name: ClassVar[str] = "flag"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Kong et al., CVPR 2022"
-    learns_augmentation: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"size": (1e-3, 5e-3, 1e-2, 1e-1)}
+    name = "flag"
+    family = "augmentation"
+    citation = "Kong et al., CVPR 2022"
+    learns_augmentation = True
+    space = {"size": (1e-3, 5e-3, 1e-2, 1e-1)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean risk over the passes of the ascent."""

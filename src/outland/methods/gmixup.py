@@ -1,8 +1,6 @@
 """G-Mixup: mix the graphons of classes, and train on graphs sampled from the mixtures as well."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -52,14 +50,14 @@ class GMixup(ERM[GMixupSettings]):
     nothing to mix: ERM.
     """
 
-    name: ClassVar[str] = "g-mixup"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Han et al., ICML 2022"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "g-mixup"
+    family = "augmentation"
+    citation = "Han et al., ICML 2022"
+    presets = {
         "paper": GMixupSettings,
         "released": lambda: GMixupSettings(share=0.01),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "share": (0.01, 0.2),
         "ratio": (0.1, 0.2),
         "threshold": (0.05, 0.2),

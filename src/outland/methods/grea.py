@@ -1,8 +1,7 @@
 """GREA: predict from every graph's rationale in every other graph's environment."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -74,16 +73,17 @@ class GREA(Method[GREASettings]):
     included, and all B² pairs go through the head at once. Predictions rest on :math:`f(h^r)`.
     """
 
-    name: ClassVar[str] = "grea"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Liu et al., KDD 2022"
-    learns_augmentation: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"gamma": (0.1, 0.2, 0.4, 0.6, 0.8), "readout": ("sum", "mean")}
+    name = "grea"
+    family = "augmentation"
+    citation = "Liu et al., KDD 2022"
+    learns_augmentation = True
+    space = {"gamma": (0.1, 0.2, 0.4, 0.6, 0.8), "readout": ("sum", "mean")}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GREASettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.gate = Gate(replace(backbone, layers=self.settings.gate_layers), schema)
         self.classifier = GraphNet(replace(backbone, pool=self.settings.readout), schema)
+        self.mask_depth = backbone.layers
 
     def phases(self) -> list[Phase]:
         """One epoch of each period for the gate, the others for encoder and predictor."""
@@ -133,11 +133,6 @@ class GREA(Method[GREASettings]):
         edges = batch.at_source(gates) * batch.at_target(gates)
         stable = Mask(gates, edges).symmetric(batch)
         return {"stable": stable, "environment": stable.complement()}
-
-    @property
-    def mask_depth(self) -> int:
-        """All layers of the encoder."""
-        return self.backbone.layers
 
     def augment(self, batch: GraphBatch) -> GraphEmbeddings:
         """Each rationale in the environment of another graph."""

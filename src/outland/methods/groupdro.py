@@ -1,7 +1,6 @@
 """Group distributionally robust optimisation: the largest weight on the worst environment."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -36,10 +35,10 @@ class GroupDRO(ERM[GroupDROSettings]):
     in the batch keeps its weight; in the loss, the weights of those that are there sum to 1.
     """
 
-    name: ClassVar[str] = "groupdro"
-    citation: ClassVar[str] = "Sagawa et al., ICLR 2020"
-    needs_environments: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    name = "groupdro"
+    citation = "Sagawa et al., ICLR 2020"
+    needs_environments = True
+    space = {
         "step": (1e-3, 1e-2, 1e-1, 1.0),
         "memory": ("batch", "persistent"),
     }

@@ -1,7 +1,6 @@
 """Graph stochastic attention: every edge is kept at random, and certainty about it is penalised."""
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -63,15 +62,15 @@ class GSAT(Method[GSATSettings]):
     and messages through a virtual node are not weighed.
     """
 
-    name: ClassVar[str] = "gsat"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Miao et al., ICML 2022"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "gsat"
+    family = "graph"
+    citation = "Miao et al., ICML 2022"
+    presets = {
         "spurious-motif": lambda: GSATSettings(lr=3e-3),
         "mnist": lambda: GSATSettings(over="node", interval=30),
         "molecules": lambda: GSATSettings(over="node", interval=20),
     }
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "final_r": (0.5, 0.7),
         "interval": (10, 20),
         "bottleneck": (0.1, 1.0),

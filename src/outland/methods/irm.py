@@ -1,7 +1,6 @@
 """Invariant risk minimisation: one classifier that is optimal in every environment at once."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -39,10 +38,10 @@ class IRM(ERM[IRMSettings]):
     over the environments s in the batch. The gradient has a closed form, so no second backward pass is needed.
     """
 
-    name: ClassVar[str] = "irm"
-    citation: ClassVar[str] = "Arjovsky et al., 2019"
-    needs_environments: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"penalty": (0.1, 1.0, 10.0, 100.0), "warm_up": (0, 500)}
+    name = "irm"
+    citation = "Arjovsky et al., 2019"
+    needs_environments = True
+    space = {"penalty": (0.1, 1.0, 10.0, 100.0), "warm_up": (0, 500)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss, and the weighted gradient penalty."""

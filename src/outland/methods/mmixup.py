@@ -1,7 +1,6 @@
 """M-Mixup: mix pairs of graphs after the readout, and their labels in the same proportion."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -36,12 +35,12 @@ class MMixup(ERM[MMixupSettings]):
     One share and one order of the batch for features and labels. A label counts where both graphs know theirs.
     """
 
-    name: ClassVar[str] = "m-mixup"
-    family: ClassVar[str] = "augmentation"
-    citation: ClassVar[str] = "Wang et al., WWW 2021"
-    learns_augmentation: ClassVar[bool] = True
-    augmented_together: ClassVar[int] = 32  # one share and one order for as many as a training batch has
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (0.2, 0.4, 1.0, 2.0, 4.0)}
+    name = "m-mixup"
+    family = "augmentation"
+    citation = "Wang et al., WWW 2021"
+    learns_augmentation = True
+    augmented_together = 32  # one share and one order for as many as a training batch has
+    space = {"alpha": (0.2, 0.4, 1.0, 2.0, 4.0)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mixed loss on mixed embeddings."""

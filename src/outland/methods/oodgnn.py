@@ -1,7 +1,5 @@
 """OOD-GNN: weigh the graphs so that the coordinates of their embeddings become independent."""
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from outland.graphs import GraphBatch
@@ -20,9 +18,9 @@ class OODGNN(WeightingMethod[WeightingSettings]):
     different Fourier features too, as OOD-GNN's paper does.
     """
 
-    name: ClassVar[str] = "ood-gnn"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Li et al., TKDE 2022"
+    name = "ood-gnn"
+    family = "graph"
+    citation = "Li et al., TKDE 2022"
 
     def features_and_readout(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """The graph embeddings, for both."""

@@ -1,13 +1,11 @@
 """StableGNN: weigh the graphs so that the soft clusters of their nodes become independent."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import MethodSettings
 from outland.methods.parts.independence import Dependence, hsic_dependence
 from outland.methods.parts.weighting import WeightingMethod, WeightingSettings
 from outland.nn import BackboneSettings, Encoder
@@ -79,10 +77,10 @@ class StableGNN(WeightingMethod[StableGNNSettings]):
     pre-training.
     """
 
-    name: ClassVar[str] = "stablegnn"
-    family: ClassVar[str] = "graph"
-    citation: ClassVar[str] = "Fan et al., TPAMI 2023"
-    presets: ClassVar[Mapping[str, Callable[[], MethodSettings]]] = {
+    name = "stablegnn"
+    family = "graph"
+    citation = "Fan et al., TPAMI 2023"
+    presets = {
         # The code's λ of 2 goes with an HSIC that is next to nothing; with this one it leaves a single graph.
         "hsic": lambda: StableGNNSettings(dependence="hsic", lambda_p=300.0, inner_steps=50, memory=0),
     }

@@ -1,8 +1,5 @@
 """Risk extrapolation: the same risk in every environment."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from outland.graphs import GraphBatch
 from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
@@ -33,10 +30,10 @@ class VREx(ERM[VRExSettings]):
     over the environments in the batch; with fewer than two the variance is 0.
     """
 
-    name: ClassVar[str] = "vrex"
-    citation: ClassVar[str] = "Krueger et al., ICML 2021"
-    needs_environments: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"penalty": (1.0, 10.0, 100.0, 1000.0), "warm_up": (0, 500)}
+    name = "vrex"
+    citation = "Krueger et al., ICML 2021"
+    needs_environments = True
+    space = {"penalty": (1.0, 10.0, 100.0, 1000.0), "warm_up": (0, 500)}
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The mean loss, and the weighted variance of the environments' risks."""

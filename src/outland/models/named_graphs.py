@@ -33,6 +33,11 @@ def load_part(
     return select_part(load_splits(spec, cache=cache, data=data), name, spec.dataset)
 
 
+def part_title(model: TrainedModel, name: str) -> str:
+    """`DATASET/DOMAIN:PART` of a part, also where only `PART` is given."""
+    return name if ":" in name else f"{model.spec.dataset}/{model.spec.domain}:{name}"
+
+
 def _check_features(model: TrainedModel, schema: Schema, name: str) -> None:
     if (schema.node, schema.edge) != (model.schema.node, model.schema.edge):
         raise OutlandError(f"{name} has other features than the graphs that the model reads")

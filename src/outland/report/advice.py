@@ -14,13 +14,16 @@ _ADVICE = (
 )
 
 
-def advise(shift: ShiftResult | None, far: float, unusual: float, assessment: Assessment | None) -> str:
+def advise(
+    shift: ShiftResult | None, far: float, unusual: float, assessment: Assessment | None, noun: str = "molecule"
+) -> str:
     """Advice on predictions for a table, and the numbers it follows from, in one line.
 
     Args:
         shift: from training to the table, if it was measured.
         far, unusual: shares of the table's rows with these flags.
         assessment: of the model, if it has one.
+        noun: what rows are.
     """
     evidence = [
         f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
@@ -29,7 +32,7 @@ def advise(shift: ShiftResult | None, far: float, unusual: float, assessment: As
     if shift is not None:
         level = max(level, _level(shift.covariate.mean - shift.null.mean - 3 * shift.null.spread, _GCS))
         evidence.append(
-            f"of training and this table, {shift.covariate.mean:.0%} of the molecules are of a kind that the other has "
+            f"of training and this table, {shift.covariate.mean:.0%} of the {noun}s are of a kind that the other has "
             f"next to none of (GCS; {shift.null.mean:.0%} by chance), and a small network tells "
             f"{shift.accuracy.mean:.0%} of the two apart (50% by chance)"
         )

@@ -26,31 +26,39 @@ def constant_weights(rows: Sequence[ExplainedRow]) -> tuple[str, str]:
     return atoms, bonds
 
 
-def constant_weights_note(atoms: str, bonds: str) -> str:
-    """Which of atoms and bonds are not shaded, given their `constant_summary`; empty where both are."""
-    if atoms and bonds:
-        return f"The weights tell neither atoms ({atoms}) nor bonds ({bonds}) apart: nothing is shaded."
-    if atoms or bonds:
-        constant, shaded = ("atoms", "bonds") if atoms else ("bonds", "atoms")
+def constant_weights_note(nodes: str, edges: str, names: tuple[str, str] = ("atoms", "bonds")) -> str:
+    """Which of nodes and edges are not shaded, given their `constant_summary`; empty where both are."""
+    if nodes and edges:
+        return f"The weights tell neither {names[0]} ({nodes}) nor {names[1]} ({edges}) apart: nothing is shaded."
+    if nodes or edges:
+        constant, shaded = names if nodes else names[::-1]
         return (
-            f"The weights hardly tell {constant} apart ({atoms or bonds} over all of them): only {shaded} are shaded."
+            f"The weights hardly tell {constant} apart ({nodes or edges} over all of them): only {shaded} are shaded."
         )
     return ""
 
 
-def shading_note(model: TrainedModel, atoms: str, bonds: str) -> str:
+def node_and_edge(model: TrainedModel) -> tuple[str, str]:
+    """What the nodes and edges of a model's graphs are called."""
+    return ("atom", "bond") if model.kind == "molecules" else ("node", "edge")
+
+
+def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
     """What shaded and pale parts of the drawings mean."""
+    node, edge = node_and_edge(model)
     lines = [f"Shading is {weights_phrase(model)}."]
     if model.method.has_masks:
         lines.append(f"Pale parts are environment. {MASK_MEANING}")
     layers = model.method.mask_depth
     if model.method.has_masks and layers:
-        atom, bond = ("atom", "bond") if model.kind == "molecules" else ("node", "edge")
         lines.append(
-            f"Each {atom} stands for its neighbourhood: {model.method.name} weighs {atom}s after {layers} layers of "
-            f"message passing, which reach up to {layers} {bond}s away."
+            f"Each {node} stands for its neighbourhood: {model.method.name} weighs {node}s after {layers} layers of "
+            f"message passing, which reach up to {layers} {edge}s away."
         )
-    lines += [constant_weights_note(atoms, bonds), "Shading says what the model looks at, not what is true."]
+    lines += [
+        constant_weights_note(nodes, edges, (f"{node}s", f"{edge}s")),
+        "Shading says what the model looks at, not what is true.",
+    ]
     return " ".join(filter(None, lines))
 
 
@@ -88,6 +96,8 @@ def training_rows_notes(rows: Sequence[ExplainedRow]) -> list[str]:
     return [f"{note}."] if note else []
 
 
-def row_notes(rows: Sequence[ExplainedRow]) -> list[str]:
+def row_notes(model: TrainedModel, rows: Sequence[ExplainedRow]) -> list[str]:
     """What the command line says of the rows of a page."""
-    return [*filter(None, [constant_weights_note(*constant_weights(rows))]), *training_rows_notes(rows)]
+    node, edge = node_and_edge(model)
+    note = constant_weights_note(*constant_weights(rows), (f"{node}s", f"{edge}s"))
+    return [*filter(None, [note]), *training_rows_notes(rows)]

@@ -205,7 +205,7 @@ def augmented(results: Results) -> Figure:
     titles: list[str] = []
     for row in results.rows:
         for column in results.columns:
-            runs = results.measured.get(f"{row.name}/{column.label}", {})
+            runs = results.measurements.get(f"{row.name}/{column.label}", {})
             pictures = next((runs[seed].pictures for seed in sorted(runs) if runs[seed].pictures), [])
             epochs = sorted({picture["epoch"] for picture in pictures})
             names = {epoch: f"epoch {epoch}" if epoch else "truth" for epoch in epochs}

@@ -16,9 +16,9 @@ from outland.settings import parse_assignments
 from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
-from outland.studies.ledger import Ledger
-from outland.studies.pictures import Picture, mask_pictures, one_of_each_class, truth_pictures
+from outland.studies.pictures import Picture, mask_pictures, smallest_of_each_class, truth_pictures
 from outland.studies.results import Results
+from outland.studies.run_store import RunStore
 
 
 def write_report(
@@ -68,9 +68,9 @@ def report_name(results: Results) -> str:
     study, parts = results.study, [results.study.name]
     if results.repeats != study.seeds:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
-    flags = {"tuned": results.tuned, "part": not results.whole, "changed": bool(results.words)}
+    flags = {"tuned": results.tuned, "part": not results.is_whole, "changed": bool(results.words)}
     parts += [name for name, is_set in flags.items() if is_set]
-    if not results.whole or results.words:
+    if not results.is_whole or results.words:
         content = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]
         parts.append(digest(canonical_json(content))[:6])
     return "-".join(parts)
@@ -80,7 +80,7 @@ def stable_mask_pictures(
     results: Results, out: Path, data: DataFolder | None, cache: Cache | None
 ) -> dict[str, list[Picture]]:
     """Test graphs of the first column with the truth, and with the stable mask of each row's first finished model."""
-    ledger, column = Ledger(results.study, out), results.columns[0]
+    store, column = RunStore(results.study, out), results.columns[0]
     pictures: dict[str, list[Picture]] = {}
     for cell in results.cells:
         finished = sorted(results.records.get(cell.name, {}))
@@ -88,9 +88,9 @@ def stable_mask_pictures(
             continue
         spec = cell.specs[finished[0]]
         splits = load_splits(spec, torch.device("cpu"), cache, data)
-        index = one_of_each_class(splits, "test")
+        index = smallest_of_each_class(splits, "test")
         graphs = splits.graphs.select(index)
         if not pictures and graphs.edge_truth is not None:
             pictures["truth"] = truth_pictures(graphs)
-        pictures[cell.row.name] = mask_pictures(load_model(ledger.folder(spec).path).method, splits, index, "stable")
+        pictures[cell.row.name] = mask_pictures(load_model(store.run_folder(spec).path).method, splits, index, "stable")
     return pictures

@@ -13,7 +13,7 @@ from outland.report.html import render_page
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.report.study_text import ARROWS, caption, format_value, our_value, remarks
 from outland.studies import Cell
-from outland.studies.commands import command_of
+from outland.studies.commands import cell_command
 from outland.studies.pictures import Picture
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
@@ -24,7 +24,7 @@ _MAX_NAMES = 8  # in a sentence
 def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
     """The page as text; `pictures` are of graphs with their masks, by method."""
     study = results.study
-    done = sum(len(runs) for runs in (results.measured if study.measure else results.records).values())
+    done = sum(len(runs) for runs in (results.measurements if study.measure else results.records).values())
     tables = [_matrix(results, quantity) for quantity in study.quantities]
     return render_page(
         "page.html",
@@ -57,8 +57,8 @@ def conclusions(results: Results) -> list[str]:
     reference = results.study.reference
     for column in results.columns:
         compared = results.comparisons(column, quantity)
-        better = [name for name, comparison in compared.items() if comparison.verdict == "better"]
-        worse = [name for name, comparison in compared.items() if comparison.verdict == "worse"]
+        better = [name for name, comparison in compared.items() if comparison.effect == "better"]
+        worse = [name for name, comparison in compared.items() if comparison.effect == "worse"]
         if not compared:
             continue
         clauses = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
@@ -87,7 +87,7 @@ def _matrix(results: Results, quantity: Quantity) -> dict[str, Any]:
                     "value": "" if value is None else value.mean,
                     "ours": format_value(value, quantity.digits),
                     "mark": marks[column.label].get(row.name, ""),
-                    "arrow": "" if comparison is None else ARROWS[comparison.verdict],
+                    "arrow": "" if comparison is None else ARROWS[comparison.effect],
                     "paper": _published(paper_value(results.study, row, column, quantity), quantity),
                     "good": _published(leaderboard_value(row, column, quantity), quantity),
                 }
@@ -121,14 +121,14 @@ def _cell(results: Results, cell: Cell, quantity: Quantity, compared: Comparison
         "runs": f"{0 if summary is None else summary.count}/{len(cell.specs)}",
         "difference": "" if compared is None else f"{compared.difference:+.{digits}f}",
         "p": "" if compared is None or compared.adjusted != compared.adjusted else f"{compared.adjusted:.3f}",
-        "verdict": "" if compared is None else compared.verdict,
+        "verdict": "" if compared is None else compared.effect,
         "interval": "" if interval is None else f"{interval[0]:.1f}–{interval[1]:.1f} ({min(interval[2:])})",
         "classes": "" if interval is None else f"from {interval[2]:,} positives and {interval[3]:,} negatives",
         "paper": format_value(paper, digits),
         "paper_mean": "" if paper is None else paper.mean,
         "good": format_value(good, digits),
         "good_mean": "" if good is None else good.mean,
-        "command": command_of(results.study, cell, results.words),
+        "command": cell_command(results.study, cell, results.words),
     }
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.studies import Cell, Column, Row, Study
-from outland.studies.commands import command_of
+from outland.studies.commands import cell_command
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
 
@@ -73,7 +73,7 @@ def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
     for row in results.rows:
         texts = []
         for column, compared in zip(results.columns, comparisons, strict=True):
-            arrow = ARROWS[compared[row.name].verdict] if row.name in compared else ""
+            arrow = ARROWS[compared[row.name].effect] if row.name in compared else ""
             texts.append(f"{format_value(our_value(results, row, column, quantity), quantity.digits)} {arrow}".strip())
         lines.append(TableLine(row.name, "ours", texts, [mark.get(row.name, "") for mark in marks]))
         published = {
@@ -119,8 +119,8 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
     """Notes on a table where seeds or positives are too few."""
-    weakness = results.weakness(quantity)
-    return [*([weakness] if weakness else []), *(results.sampling() if quantity.name == "test" else [])]
+    weakness = results.power_note(quantity)
+    return [*([weakness] if weakness else []), *(results.sampling_notes() if quantity.name == "test" else [])]
 
 
 def _caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
@@ -204,12 +204,12 @@ def _csv_row(results: Results, cell: Cell, quantity: Quantity, compared: Compari
     summary = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
     values: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
-    values |= {"quantity": quantity.name, "command": command_of(results.study, cell, results.words)}
+    values |= {"quantity": quantity.name, "command": cell_command(results.study, cell, results.words)}
     if summary is not None:
         values |= {"mean": summary.mean, "std": summary.std, "standard_error": summary.error, "runs": summary.count}
     if compared is not None:
         values |= {"reference_difference": compared.difference, "pairs": compared.pairs, "p": compared.p}
-        values |= {"p_holm": compared.adjusted, "verdict": compared.verdict}
+        values |= {"p_holm": compared.adjusted, "verdict": compared.effect}
     if interval is not None:
         values |= dict(zip(("auc_low", "auc_high", "test_positives", "test_negatives"), interval, strict=True))
     for name, published in (

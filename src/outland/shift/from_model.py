@@ -1,5 +1,7 @@
 """How far graphs are from those a model was trained on."""
 
+import torch
+
 from outland.datasets import DataFolder
 from outland.graphs import Cache, PackedGraphs
 from outland.models import TrainedModel
@@ -17,6 +19,7 @@ def shift_from_training(
     graphs: PackedGraphs,
     settings: ShiftSettings = QUICK,
     seed: int = 0,
+    device: torch.device | str = "cpu",
     cache: Cache | None = None,
     data: DataFolder | None = None,
 ) -> ShiftResult:
@@ -27,9 +30,12 @@ def shift_from_training(
         graphs: at least twenty.
         settings: how it is measured.
         seed: of everything random.
+        device: where.
         cache, data: where a dataset is loaded from.
     """
     reference = model.reference
     if reference is None:
         reference = load_splits(model.spec, cache=cache, data=data).part("train")
-    return measure_shift(reference, graphs, schema=model.schema, labels=False, settings=settings, seed=seed)
+    return measure_shift(
+        reference, graphs, schema=model.schema, labels=False, settings=settings, seed=seed, device=device
+    )

@@ -1,7 +1,7 @@
 """What the two halves of AIA are worth, alone and together."""
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Row, Study
-from outland.studies.tables import columns, rows
 
 STUDY = Study(
     name="ablation",

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Row, Study
-from outland.studies.tables import columns, rows
 
 
 def _on(kind: str) -> tuple[Row, ...]:

@@ -1,4 +1,4 @@
-"""What a study is: rows and columns, and the runs behind every cell of the table."""
+"""A study: rows and columns of a table, and the runs behind every cell."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,24 +8,23 @@ from typing import Any, Literal
 
 from outland.errors import OutlandError, counted, unknown
 from outland.methods import method_settings
-from outland.settings import parse_assignments
-from outland.spec import GROUPS
+from outland.settings import parse_assignments, shaped
+from outland.spec import GROUPS, RunSpec
 from outland.studies.quantities import TEST, Quantity
-from outland.training import RunSpec
 
 Changes = Mapping[str, Mapping[str, Any]]
-Figure = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"]
+FigureName = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method as the study has it.
+    """A method with changes of its settings.
 
     Args:
         label: in the table, as the paper writes it.
         method: NAME or NAME:PRESET.
         changes: of its settings, by group and name.
-        group: what it stands under in the table, where rows are grouped.
+        group: heading above it in the table, where rows are grouped.
         trained: whether a model must be trained before anything can be measured.
     """
 
@@ -37,7 +36,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Unique among the rows."""
+        """Group and label, unique among the rows."""
         return f"{self.group} {self.label}".strip()
 
 
@@ -53,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A row under a column, with its runs: one a seed, or one a fold."""
+    """A row under a column, with the specs of its runs: one a seed, or one a fold."""
 
     row: Row
     column: Column
@@ -61,13 +60,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What `--only` calls it."""
+        """ROW/COLUMN, as in `--only`."""
         return f"{self.row.name}/{self.column.label}"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was measured on top of a run.
+class Measurement:
+    """Quantities measured on top of a run.
 
     Args:
         values: numbers by quantity.
@@ -78,16 +77,13 @@ class Measured:
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.values, dict) or not all(
-            isinstance(name, str) and isinstance(one, int | float) and not isinstance(one, bool)
-            for name, one in self.values.items()
-        ):
+        if not shaped(self.values, dict[str, float]):
             raise TypeError(f"values must be numbers by name, not {self.values!r:.60}")
-        if not isinstance(self.pictures, list) or not all(isinstance(one, dict) for one in self.pictures):
+        if not isinstance(self.pictures, list) or not shaped(self.pictures, list[dict[str, Any]]):
             raise TypeError(f"pictures must be a list of them, not {self.pictures!r:.60}")
 
 
-Measure = Callable[..., Measured]
+Measure = Callable[..., Measurement]
 
 
 @dataclass(frozen=True)
@@ -104,8 +100,8 @@ class Study:
         seeds: how many there are by default.
         quantities: what is read from each run; the first is the one that is tested and ranked.
         paper: the paper's table of the same, by its name in `paper-tables.json`.
-        measure: measures a finished run further, where its record does not tell.
-        measure_trains: whether the measure carries out a training of its own.
+        measure: function that measures what the record of a finished run does not hold.
+        measure_trains: whether that function trains a model of its own.
         figures: on the page.
         note: what a reader should know.
     """
@@ -122,7 +118,7 @@ class Study:
     paper: str = ""
     measure: Measure | None = None
     measure_trains: bool = False
-    figures: tuple[Figure, ...] = ("learning",)
+    figures: tuple[FigureName, ...] = ("learning",)
     note: str = ""
 
     def trains(self, cell: Cell) -> bool:
@@ -130,25 +126,25 @@ class Study:
         return cell.row.trained or self.measure_trains
 
     def cells(self, seeds: int | None = None, words: Iterable[str] = (), only: Iterable[str] = ()) -> list[Cell]:
-        """Every cell with its runs.
+        """Every cell with the specs of its runs.
 
         Args:
             seeds: how many runs a cell.
-            words: changes of every run, written `group.name=value`; what a row is about is not changed.
-            only: rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; what any of them names is
-                kept.
+            words: changes of every run, written `group.name=value`; a row's own changes go before them.
+            only: rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; a cell that any of them
+                names is selected.
         """
         count = self.seeds if seeds is None else seeds
         if count < 1 or (self.repeats == "folds" and count > self.seeds):
             most = f" to {self.seeds}" if self.repeats == "folds" else " or more"
             raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {count}")
-        given = parse_assignments(words, GROUPS)
-        pairs = self._kept([(row, column) for row in self.rows for column in self.columns], list(only))
-        _check_settings(dict.fromkeys(given["method"]), list({row.name: row for row, _ in pairs}.values()))
-        return [self._cell(row, column, count, given) for row, column in pairs]
+        changes = parse_assignments(words, GROUPS)
+        pairs = self._select([(row, column) for row in self.rows for column in self.columns], list(only))
+        _check_settings(dict.fromkeys(changes["method"]), list({row.name: row for row, _ in pairs}.values()))
+        return [self._cell(row, column, count, changes) for row, column in pairs]
 
-    def _cell(self, row: Row, column: Column, count: int, given: Changes) -> Cell:
-        changes = {group: {**given.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
+    def _cell(self, row: Row, column: Column, count: int, common: Changes) -> Cell:
+        changes = {group: {**common.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
 
         def spec(domain: str) -> RunSpec:
             return RunSpec.make(column.dataset, row.method, domain=domain, kind=column.kind, changes=changes)
@@ -158,38 +154,38 @@ class Study:
         first = spec(column.domain)
         return Cell(row, column, tuple(replace(first, seed=seed) for seed in range(count)))
 
-    def _kept(self, pairs: list[tuple[Row, Column]], only: list[str]) -> list[tuple[Row, Column]]:
+    def _select(self, pairs: list[tuple[Row, Column]], only: list[str]) -> list[tuple[Row, Column]]:
         """The pairs that any of the patterns names."""
         if not only:
             return pairs
-        kept: set[int] = set()
+        selected: set[int] = set()
         for pattern in only:
             if not pattern.strip():
                 raise OutlandError("--only is empty: name a ROW, a COLUMN or ROW/COLUMN, or leave it out for all")
-            hits = {
-                place
-                for place, (row, column) in enumerate(pairs)
+            matches = {
+                index
+                for index, (row, column) in enumerate(pairs)
                 if any(fnmatchcase(name.lower(), pattern.strip().lower()) for name in _names(row, column))
             }
-            if not hits:
+            if not matches:
                 names = [row.name for row in self.rows] + [column.label for column in self.columns]
                 raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
-            kept |= hits
-        return [pair for place, pair in enumerate(pairs) if place in kept]
+            selected |= matches
+        return [pair for index, pair in enumerate(pairs) if index in selected]
 
 
 def _names(row: Row, column: Column) -> list[str]:
-    """All that a cell may be called."""
+    """All names of a cell in `--only`."""
     rows, columns = [row.name, row.label, *filter(None, [row.group])], [column.label, column.dataset]
-    return [*rows, *columns, *(f"{one}/{other}" for one in rows for other in columns)]
+    return [*rows, *columns, *(f"{first}/{second}" for first in rows for second in columns)]
 
 
 def _check_settings(names: Iterable[str], rows: Sequence[Row]) -> None:
-    """Refuse a setting that only some of the rows have, and say how to keep to those."""
+    """Raise an error for a setting that only some of the rows have, and say how to select those."""
     for name in names:
         have = [row.name for row in rows if name in asdict(method_settings(row.method, {}))]
         lack = [row.name for row in rows if row.name not in have]
         if have and lack:
-            named = f"{', '.join(lack[:3])}" + (f" and {counted(len(lack) - 3, 'other row')}" if lack[3:] else "")
-            keep = " ".join(f"--only {shlex.quote(one)}" for one in have)
-            raise OutlandError(f"method.{name} is not a setting of {named}: keep to rows that have it, as in {keep}")
+            listed = f"{', '.join(lack[:3])}" + (f" and {counted(len(lack) - 3, 'other row')}" if lack[3:] else "")
+            keep = " ".join(f"--only {shlex.quote(row)}" for row in have)
+            raise OutlandError(f"method.{name} is not a setting of {listed}: keep to rows that have it, as in {keep}")

@@ -1,7 +1,7 @@
 """Ten methods under correlation shift, which GOOD calls concept shift."""
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Study
-from outland.studies.tables import columns, rows
 
 STUDY = Study(
     name="correlation",

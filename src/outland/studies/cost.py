@@ -1,8 +1,8 @@
 """What methods cost in time and size, and what they bring."""
 
+from outland.studies.axes import COVARIATE, columns, rows
 from outland.studies.base import Study
 from outland.studies.quantities import IMPROVEMENT, PARAMETERS, SECONDS
-from outland.studies.tables import COVARIATE, columns, rows
 
 STUDY = Study(
     name="cost",

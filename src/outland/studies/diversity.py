@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Study
 from outland.studies.measures import measure_diversity
 from outland.studies.quantities import Quantity
-from outland.studies.tables import columns, rows
 
 STUDY = Study(
     name="diversity",

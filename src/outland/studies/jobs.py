@@ -1,4 +1,4 @@
-"""What a worker is given to do: runs of one cell, trained and measured, wherever the worker is."""
+"""Jobs for workers: runs of one cell, trained and measured."""
 
 import heapq
 from collections.abc import Sequence
@@ -10,22 +10,23 @@ from outland.datasets import DataFolder
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
-from outland.studies.base import Cell, Study
-from outland.studies.costs import estimate
-from outland.studies.ledger import Ledger
-from outland.training import RunSpec, run_fleet
+from outland.spec import RunSpec
+from outland.studies.base import Cell, Measure, Study
+from outland.studies.durations import estimate_seconds
+from outland.studies.run_store import RunStore
+from outland.training import run_fleet
 from outland.training.callbacks import Callback
 from outland.training.trackers import TrackingCallback
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where runs are carried out.
+class JobOptions:
+    """The folders and devices of jobs.
 
     Args:
         out: folder of studies.
         device, width, cache, data: as in `run_fleet`.
-        track: name of a tracker that the runs are shown to.
+        track: name of a tracker that logs the runs.
     """
 
     out: Path
@@ -38,96 +39,98 @@ class Site:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of a cell that are carried out together.
+    """Runs of a cell that are executed together.
 
     Args:
-        study, cell: whose runs they are.
-        specs: the runs.
+        study, cell: of the runs.
+        specs: of the runs.
     """
 
     study: Study
     cell: Cell
     specs: tuple[RunSpec, ...]
 
-    def single(self) -> "list[Job]":
-        """The same, a run at a time."""
-        return self.cut(len(self.specs))
+    def split(self, count: int | None = None) -> "list[Job]":
+        """The same runs in `count` jobs of nearly equal size; at most, and by default, one a run."""
+        count = min(len(self.specs) if count is None else count, len(self.specs))
+        bounds = [number * len(self.specs) // count for number in range(count + 1)] if count else []
+        return [replace(self, specs=self.specs[start:end]) for start, end in pairwise(bounds)]
 
-    def cut(self, parts: int) -> "list[Job]":
-        """The same in so many jobs, or as many as there are runs."""
-        count = min(parts, len(self.specs))
-        places = [part * len(self.specs) // count for part in range(count + 1)] if count else []
-        return [replace(self, specs=self.specs[start:end]) for start, end in pairwise(places)]
+    def seconds(self) -> float:
+        """Estimated seconds of all runs, one after another."""
+        return sum(map(estimate_seconds, self.specs))
 
-    def carry_out(self, site: Site, callback: Callback | None = None) -> list[str]:
-        """Train, then measure; what failed is written down beside its run, and told."""
-        ledger, told = Ledger(self.study, site.out), []
-        if site.track is not None:
-            callback = TrackingCallback(site.track, ledger.runs, callback)
-        if self.specs and self.cell.row.trained:
-            fleet = run_fleet(
-                self.specs,
-                ledger.runs,
-                width=site.width,
-                device=site.device,
-                cache=site.cache,
-                data=site.data,
-                callback=callback,
-            )
-            for problem in fleet.failures.values():
-                if isinstance(problem, CannotWrite):
-                    raise problem  # as would all others: the study stops, and goes on when there is space
-            told = [ledger.fail(self.specs[place], problem) for place, problem in fleet.failures.items()]
+    def execute(self, options: JobOptions, callback: Callback | None = None) -> list[str]:
+        """Train, then measure; returns the errors, which are also written beside their runs."""
+        store = RunStore(self.study, options.out)
+        errors = self._train(store, options, callback) if self.specs and self.cell.row.trained else []
         if self.study.measure is not None:
-            told += [self._measure(ledger, spec, site) for spec in self.specs]
-        return [f"{self.cell.name}: {error}" for error in told if error is not None]
+            errors += [self._measure(self.study.measure, spec, store, options) for spec in self.specs]
+        return [f"{self.cell.name}: {error}" for error in errors if error is not None]
 
-    def _measure(self, ledger: Ledger, spec: RunSpec, site: Site) -> str | None:
-        """Measure a run that is there to be measured; why it could not be."""
-        assert self.study.measure is not None
-        if self.cell.row.trained and ledger.record(spec) is None:
+    def _train(self, store: RunStore, options: JobOptions, callback: Callback | None) -> list[str | None]:
+        if options.track is not None:
+            callback = TrackingCallback(options.track, store.folder, callback)
+        result = run_fleet(
+            self.specs,
+            store.folder,
+            width=options.width,
+            device=options.device,
+            cache=options.cache,
+            data=options.data,
+            callback=callback,
+        )
+        for problem in result.failures.values():
+            if isinstance(problem, CannotWrite):
+                raise problem  # as would all others: the study stops, and goes on when there is space
+        return [store.save_failure(self.specs[index], problem) for index, problem in result.failures.items()]
+
+    def _measure(self, measure: Measure, spec: RunSpec, store: RunStore, options: JobOptions) -> str | None:
+        """Measure a run if it is trained; returns the error, if any."""
+        if self.cell.row.trained and store.record(spec) is None:
             return None
-        where = (find_device(site.device), site.cache, site.data)
+        device = find_device(options.device)
         try:
-            ledger.keep(spec, self.study.measure(spec, ledger.folder(spec).path, *where))
+            folder = store.run_folder(spec).path
+            store.save_measurement(spec, measure(spec, folder, device, options.cache, options.data))
         except CannotWrite:
             raise
         except Exception as problem:
-            return ledger.fail(spec, problem, measuring=True)
+            return store.save_failure(spec, problem, measuring=True)
         return None
 
 
-def deal(jobs: Sequence[Job], workers: int) -> list[Job]:
-    """The same work in jobs for so many workers: the longest are cut until there is one for each, and come first.
+def split_jobs(jobs: Sequence[Job], workers: int) -> list[Job]:
+    """The same runs in jobs for so many workers: the longest are split until there is one for each, and come first.
 
-    A long job that is begun last keeps one worker busy when all others have gone home.
+    A long job that starts last would keep one worker busy after all others have ended.
     """
-    costs = [sum(map(estimate, job.specs)) for job in jobs]
-    parts = [1] * len(jobs)
-    longest = [(-cost, place) for place, cost in enumerate(costs)]
+    seconds = [job.seconds() for job in jobs]
+    counts = [1] * len(jobs)
+    longest = [(-length, index) for index, length in enumerate(seconds)]
     heapq.heapify(longest)
-    while longest and sum(parts) < workers:
-        _, place = heapq.heappop(longest)
-        if parts[place] < len(jobs[place].specs):
-            parts[place] += 1
-            heapq.heappush(longest, (-costs[place] / parts[place], place))
-    pieces = [piece for job, count in zip(jobs, parts, strict=True) for piece in job.cut(count)]
-    return sorted(pieces, key=lambda job: -sum(map(estimate, job.specs)))
+    while longest and sum(counts) < workers:
+        _, index = heapq.heappop(longest)
+        if counts[index] < len(jobs[index].specs):
+            counts[index] += 1
+            heapq.heappush(longest, (-seconds[index] / counts[index], index))
+    pieces = [piece for job, count in zip(jobs, counts, strict=True) for piece in job.split(count)]
+    return sorted(pieces, key=lambda job: -job.seconds())
 
 
 def shard(cells: Sequence[Cell], words: str) -> list[Cell]:
     """The runs of one task of a job array, as cells: of all runs in the order of their keys, every n-th.
 
-    What is done and what is not plays no part, so that tasks started at different times never share a run.
+    The state of the runs plays no part, so that tasks started at different times never share a run.
 
     Args:
         cells: of the whole study.
         words: `i/n`, with i from 1 to n.
     """
-    place, _, count = words.partition("/")
-    if not (place.isdecimal() and count.isdecimal() and 1 <= int(place) <= int(count)):
+    number, _, count = words.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise OutlandError(f"'{words}' is not a shard: write it as I/N with I from 1 to N, as in 3/10")
     keys = sorted({spec.slug: spec.key for cell in cells for spec in cell.specs}.items(), key=lambda pair: pair[::-1])
-    own = {slug for slug, _ in keys[int(place) - 1 :: int(count)]}
-    kept = [replace(cell, specs=tuple(spec for spec in cell.specs if spec.slug in own)) for cell in cells]
-    return [cell for cell in kept if cell.specs]
+    slugs = {slug for slug, _ in keys[int(number) - 1 :: int(count)]}
+    selected = [replace(cell, specs=tuple(spec for spec in cell.specs if spec.slug in slugs)) for cell in cells]
+    return [cell for cell in selected if cell.specs]

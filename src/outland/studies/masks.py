@@ -1,8 +1,8 @@
 """How well each masking method finds the part that the label rests on."""
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Row, Study
 from outland.studies.quantities import MASK_PRECISION, MASK_ROCAUC, TEST
-from outland.studies.tables import columns, rows
 
 STUDY = Study(
     name="masks",

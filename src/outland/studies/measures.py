@@ -1,7 +1,7 @@
-"""What is measured on top of a run, where its record does not tell: one small function each.
+"""Measures on top of a run, of what its record does not hold: one small function each.
 
-A measure takes the spec of a run and the folder it lies in. It is called once for every run of its study, and what it
-returns is kept beside the record.
+A measure takes the spec of a run and its folder. It is called once for every run of its study, and the measurement that
+it returns is saved beside the record.
 """
 
 from pathlib import Path
@@ -13,9 +13,10 @@ from outland.graphs import Cache, Splits
 from outland.methods import Method
 from outland.models import load_model
 from outland.shift import Moments, ShiftSettings, augmented, fresh_draws, measure_shift, originals
-from outland.studies.base import Measured
-from outland.studies.pictures import Album
-from outland.training import RunSpec, Trainer, prepare
+from outland.spec import RunSpec
+from outland.studies.base import Measurement
+from outland.studies.pictures import PictureCallback
+from outland.training import Trainer, prepare
 
 # One ε and one trial a run for all cells: values are only comparable where they are measured alike. At 1e-12 two halves
 # of one set are next to 0 apart (see docs/shift.md).
@@ -24,14 +25,14 @@ SETTINGS = ShiftSettings(trials=1, epsilon=1e-12)
 
 def measure_augmentation(
     spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
-) -> Measured:
-    """How far one augmented copy of the training graphs is from the training graphs and from the test graphs."""
+) -> Measurement:
+    """The shift from one augmented copy of the training graphs to the training graphs and to the test graphs."""
     method, splits = prepare(spec, device, cache, data)
     if (folder / "model").exists():
-        method = load_model(folder).method.to(device)
+        method = load_model(folder, device).method
     method.reseed(spec.seed, device)
     method.prepare(splits.graphs, splits["train"], spec.seed)
-    return Measured(augmentation_shift(method, splits, spec, device))
+    return Measurement(augmentation_shift(method, splits, spec, device))
 
 
 def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: torch.device) -> dict[str, float]:
@@ -39,35 +40,36 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
 
     The copies of a method that augments nothing are the training graphs: their distance to themselves is the null.
     """
-    here, there = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
-    copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else here
-    schema = splits.schema if here.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
-    schema = schema if here.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
-    found = {
+    train, test = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
+    copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else train
+    schema = splits.schema if train.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
+    schema = schema if train.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
+    shifts = {
         name: measure_shift(
             copies, other, schema=schema, settings=SETTINGS, seed=spec.seed, device=device, progress=False
         )
-        for name, other in (("aug_train", here), ("aug_test", there))
+        for name, other in (("aug_train", train), ("aug_test", test))
     }
-    values = {name: result.covariate.mean for name, result in found.items()}
-    return values if method.augments else values | {"aug_train": found["aug_train"].null.mean}
+    values = {name: result.covariate.mean for name, result in shifts.items()}
+    return values if method.augments else values | {"aug_train": shifts["aug_train"].null.mean}
 
 
 def measure_diversity(
     spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
-) -> Measured:
-    """How diverse the masks of a training run are, and what they look like from the first epoch to the last.
+) -> Measurement:
+    """The diversity of the masks of a training run, and pictures of them from the first epoch to the last.
 
     A mask that is drawn and not learned needs no training: it is drawn as often as there are epochs.
     """
     method, splits = prepare(spec, device, cache, data)
     method.reseed(spec.seed, device)
     if not method.learns_augmentation:
-        return Measured(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
-    album = Album.over_training(method, splits, spec.train.epochs) if method.has_masks else None
-    moments = Moments(method, splits, seed=spec.seed, callback=album)
+        return Measurement(mask_entropies(fresh_draws(method, splits, max(2, spec.train.epochs), seed=spec.seed)))
+    pictures = PictureCallback.over_training(method, splits, spec.train.epochs) if method.has_masks else None
+    moments = Moments(method, splits, seed=spec.seed, callback=pictures)
     Trainer(method, splits, spec.train, spec.seed, callback=moments).fit()
-    return Measured(mask_entropies(moments), album.all_pictures() if album is not None and not spec.seed else [])
+    taken = pictures.with_truth() if pictures is not None and not spec.seed else []
+    return Measurement(mask_entropies(moments), taken)
 
 
 def mask_entropies(moments: Moments) -> dict[str, float]:

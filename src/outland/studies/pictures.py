@@ -1,4 +1,4 @@
-"""Graphs with the weights that a mask lays on them, as plain values that a page can draw."""
+"""Graphs with the weights of a mask, as plain values that a page can draw."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from outland.training.callbacks import Callback
 Picture = dict[str, Any]
 
 
-def one_of_each_class(splits: Splits, part: str) -> torch.Tensor:
-    """The smallest graph of every class of a part, which is the easiest to read."""
+def smallest_of_each_class(splits: Splits, part: str) -> torch.Tensor:
+    """Index of the smallest graph of every class of a part, which is the easiest to read."""
     index = splits[part]
     index = index[splits.graphs.node_counts.to(index.device)[index].argsort(stable=True)]
     labels = splits.graphs.y[index].reshape(len(index), -1)[:, 0]
@@ -20,7 +20,7 @@ def one_of_each_class(splits: Splits, part: str) -> torch.Tensor:
 
 
 def truth_pictures(graphs: PackedGraphs) -> list[Picture]:
-    """Graphs with weight 1 on what is known to decide the label, and 0 elsewhere."""
+    """Pictures with weight 1 on nodes and edges that are known to decide the label, and 0 elsewhere."""
     assert graphs.node_truth is not None
     assert graphs.edge_truth is not None
     return _pictures(graphs, graphs.node_truth.float(), graphs.edge_truth.float())
@@ -28,10 +28,10 @@ def truth_pictures(graphs: PackedGraphs) -> list[Picture]:
 
 @torch.inference_mode()
 def mask_pictures(method: Method, splits: Splits, index: torch.Tensor, mask: str) -> list[Picture]:
-    """Graphs with the weights of one of a method's masks."""
+    """Pictures of the graphs at `index` with the weights of one of a method's masks."""
     batch = next(iter(Batches(splits.graphs, index, len(index))))
-    found = method.masks(batch)[mask]
-    return _pictures(splits.graphs.select(index).to("cpu"), found.node.cpu(), found.edge.cpu())
+    weights = method.masks(batch)[mask]
+    return _pictures(splits.graphs.select(index).to("cpu"), weights.node.cpu(), weights.edge.cpu())
 
 
 def _pictures(graphs: PackedGraphs, node: torch.Tensor, edge: torch.Tensor) -> list[Picture]:
@@ -46,33 +46,37 @@ def _pictures(graphs: PackedGraphs, node: torch.Tensor, edge: torch.Tensor) -> l
     ]
 
 
-class Album(Callback):
-    """Takes pictures of a few graphs at some moments of a training run.
+class PictureCallback(Callback):
+    """Takes pictures of a few graphs after some epochs of a training run.
 
     Args:
-        method, splits: what trains, and on what.
-        index: the graphs.
-        mask: which of the method's masks.
-        moments: after which epochs, counted from 0.
+        method, splits: the model and its data.
+        index: of the graphs.
+        mask: name of the method's mask.
+        epochs: after which a picture is taken, counted from 0.
     """
 
-    def __init__(self, method: Method, splits: Splits, index: torch.Tensor, mask: str, moments: list[int]) -> None:
-        self.method, self.splits, self.index, self.mask, self.moments = method, splits, index, mask, moments
+    def __init__(self, method: Method, splits: Splits, index: torch.Tensor, mask: str, epochs: list[int]) -> None:
+        self.method, self.splits, self.index, self.mask, self.epochs = method, splits, index, mask, epochs
         self.pictures: list[Picture] = []
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
-        """An epoch is over: the method is in evaluation mode, and is left so."""
-        if row["epoch"] in self.moments:
-            found = mask_pictures(self.method, self.splits, self.index, self.mask)
-            self.pictures += [{**one, "epoch": row["epoch"] + 1, "graph": place} for place, one in enumerate(found)]
+        """Take pictures; the method is in evaluation mode, and is left so."""
+        if row["epoch"] in self.epochs:
+            pictures = mask_pictures(self.method, self.splits, self.index, self.mask)
+            self.pictures += _numbered(pictures, row["epoch"] + 1)
 
     @classmethod
-    def over_training(cls, method: Method, splits: Splits, epochs: int, moments: int = 5) -> "Album":
-        """The augmented form of one training graph of every class, from the first epoch to the last."""
-        when = sorted({round((epochs - 1) * place / max(moments - 1, 1)) for place in range(moments)})
-        return cls(method, splits, one_of_each_class(splits, "train"), "merged", when)
+    def over_training(cls, method: Method, splits: Splits, epochs: int, moments: int = 5) -> "PictureCallback":
+        """Pictures of one augmented training graph of every class, at `moments` epochs from the first to the last."""
+        chosen = sorted({round((epochs - 1) * moment / max(moments - 1, 1)) for moment in range(moments)})
+        return cls(method, splits, smallest_of_each_class(splits, "train"), "merged", chosen)
 
-    def all_pictures(self) -> list[Picture]:
-        """The truth as epoch 0, and what was taken."""
+    def with_truth(self) -> list[Picture]:
+        """Pictures of the truth as epoch 0, and those that were taken."""
         truth = truth_pictures(self.splits.graphs.select(self.index).to("cpu"))
-        return [{**one, "epoch": 0, "graph": place} for place, one in enumerate(truth)] + self.pictures
+        return [*_numbered(truth, 0), *self.pictures]
+
+
+def _numbered(pictures: list[Picture], epoch: int) -> list[Picture]:
+    return [{**picture, "epoch": epoch, "graph": graph} for graph, picture in enumerate(pictures)]

@@ -8,14 +8,14 @@ from outland.training import RunRecord
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of a run.
+    """A number that is read from a run.
 
     Args:
         name: in files.
         title: in tables.
-        read: takes it from the record; None where it is measured apart (see `Study.measure`).
+        read: function that reads it from the record; None where it is measured (see `Study.measure`).
         scale: by which it is multiplied to be shown.
-        digits: behind the point.
+        digits: after the decimal point.
         sign: 1 where more is better, -1 where less is, 0 where neither.
         relative: to the reference row's of the same seed, in per cent more.
     """

@@ -1,4 +1,4 @@
-"""The table of a study, as far as it is there, and what may be said of it."""
+"""The table of a study, as far as its runs are done, with tests and ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from outland.errors import OutlandError, counted
-from outland.studies.base import Cell, Column, Measured, Row, Study
-from outland.studies.ledger import Ledger
+from outland.studies.base import Cell, Column, Measurement, Row, Study
 from outland.studies.quantities import Quantity
+from outland.studies.run_store import RunStore
 from outland.studies.statistics import (
     LEVEL,
     Summary,
@@ -20,13 +20,13 @@ from outland.studies.statistics import (
     critical_difference,
     friedman,
     holm,
-    least_p,
+    min_p,
     sign_flip_test,
-    summarise,
+    summarize,
 )
 from outland.training import RunRecord
 
-Verdict = Literal["better", "worse", "not shown"]
+Effect = Literal["better", "worse", "not shown"]
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Comparison:
 
     Args:
         difference: mean over the pairs, as it is shown.
-        pairs: how many there are.
+        pairs: number of them.
         p: of the sign-flip test; NaN with fewer than two pairs.
-        adjusted: the same, by Holm's correction over the comparisons of the column.
-        verdict: `better` or `worse` only where the adjusted p is below 0.05.
+        adjusted: p by Holm's correction over the comparisons of the column.
+        effect: `better` or `worse` only where the adjusted p is below 0.05.
     """
 
     difference: float
     pairs: int
     p: float
     adjusted: float
-    verdict: Verdict
+    effect: Effect
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Ranks:
     Args:
         rows: names, best first.
         ranks: their average ranks.
-        columns: over how many columns.
+        columns: number of them.
         critical: difference that must be passed.
         p: of all ranking alike.
-        groups: within which nothing is shown to differ.
+        groups: first and last index of rows that are not shown to differ.
     """
 
     rows: tuple[str, ...]
@@ -71,15 +71,15 @@ class Ranks:
 
 @dataclass
 class Results:
-    """What the runs of a study have given so far.
+    """Records and measurements of a study's runs, and statistics of them.
 
     Args:
-        study, cells: which.
+        study, cells: of the runs.
         words: the changes that they ran with, written `group.name=value`.
         tuned: the settings are those that searches have found.
-        records: by cell, and by place of the run in it.
-        measured: the same, of what was measured on top.
-        problems: what could not be read.
+        records: by cell, and by index of the run in it.
+        measurements: the same, of quantities measured on top.
+        problems: errors of files that could not be read.
     """
 
     study: Study
@@ -87,112 +87,112 @@ class Results:
     words: Sequence[str] = ()
     tuned: bool = False
     records: dict[str, dict[int, RunRecord]] = field(default_factory=dict)
-    measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
+    measurements: dict[str, dict[int, Measurement]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
     def read(
         cls, study: Study, cells: Sequence[Cell], out: Path, words: Sequence[str] = (), tuned: bool = False
     ) -> "Results":
-        """All that is there."""
-        results, ledger = cls(study, cells, words, tuned), Ledger(study, out)
+        """The results of the runs in a folder of studies."""
+        results, store = cls(study, cells, words, tuned), RunStore(study, out)
         for cell in cells:
-            for place, spec in enumerate(cell.specs):
+            for index, spec in enumerate(cell.specs):
                 try:
-                    measured = ledger.measured(spec)
-                    record = ledger.record(spec) if cell.row.trained else None  # else it is another study's
+                    measurement = store.measurement(spec)
+                    record = store.record(spec) if cell.row.trained else None  # else it is another study's
                 except OutlandError as problem:
                     results.problems.append(str(problem))
                     continue
                 if record is not None:
-                    results.records.setdefault(cell.name, {})[place] = record
-                if measured is not None:
-                    results.measured.setdefault(cell.name, {})[place] = measured
+                    results.records.setdefault(cell.name, {})[index] = record
+                if measurement is not None:
+                    results.measurements.setdefault(cell.name, {})[index] = measurement
         return results
 
     @property
     def repeats(self) -> int:
-        """Seeds or folds a cell."""
+        """Number of seeds or folds a cell."""
         return max((len(cell.specs) for cell in self.cells), default=0)
 
     @property
-    def whole(self) -> bool:
-        """Whether every cell of the study is asked for."""
+    def is_whole(self) -> bool:
+        """Whether these are all cells of the study."""
         return len(self.cells) == len(self.study.rows) * len(self.study.columns)
 
     def notices(self) -> list[str]:
-        """What must be said beside every number: that it is not the paper's setting, or not the whole study."""
+        """Sentences to print beside every number: that it is not the paper's setting, or not the whole study."""
         lines, changed = [], [*self.words, *(["settings that searches have found"] if self.tuned else [])]
         if self.repeats != self.study.seeds:
             changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
         if changed:
-            told = ", ".join(changed)
-            lines.append(f"Our numbers are not of the paper's setting ({told}); the published ones beside them are.")
-        if not self.whole:
+            listed = ", ".join(changed)
+            lines.append(f"Our numbers are not of the paper's setting ({listed}); the published ones beside them are.")
+        if not self.is_whole:
             cells = len(self.study.rows) * len(self.study.columns)
             lines.append(f"This is a part of the study: {len(self.cells)} of its {cells} cells.")
         return lines
 
     @property
     def rows(self) -> list[Row]:
-        """The rows that any cell has, in order."""
+        """The rows of the cells, in order."""
         return list({cell.row.name: cell.row for cell in self.cells}.values())
 
     @property
     def columns(self) -> list[Column]:
-        """The columns that any cell has, in the study's order."""
-        found = {cell.column.label for cell in self.cells}
-        return [column for column in self.study.columns if column.label in found]
+        """The columns of the cells, in the study's order."""
+        labels = {cell.column.label for cell in self.cells}
+        return [column for column in self.study.columns if column.label in labels]
 
     def values(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
-        """Numbers of a cell by place of the run, as they are shown."""
-        mine = self._read(row, column, quantity)
+        """Values of a cell by index of the run, as they are shown."""
+        values = self._absolute_values(row, column, quantity)
         if not quantity.relative:
-            return mine
+            return values
         reference = self.reference(row)
-        base = {} if reference is None else self._read(reference, column, quantity)
-        return {place: 100 * (value / base[place] - 1) for place, value in mine.items() if base.get(place)}
+        base = {} if reference is None else self._absolute_values(reference, column, quantity)
+        return {run: 100 * (value / base[run] - 1) for run, value in values.items() if base.get(run)}
 
-    def _read(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
-        """What records or measurements say."""
+    def _absolute_values(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
+        """Values of records or measurements."""
         name = f"{row.name}/{column.label}"
-        found: dict[int, float | None]
+        values: dict[int, float | None]
         if quantity.read is None:
-            found = {place: one.values.get(quantity.name) for place, one in self.measured.get(name, {}).items()}
+            measurements = self.measurements.get(name, {})
+            values = {run: measurement.values.get(quantity.name) for run, measurement in measurements.items()}
         else:
-            found = {place: quantity.read(record) for place, record in self.records.get(name, {}).items()}
-        return {place: quantity.scale * value for place, value in found.items() if value is not None}
+            values = {run: quantity.read(record) for run, record in self.records.get(name, {}).items()}
+        return {run: quantity.scale * value for run, value in values.items() if value is not None}
 
     def summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
         """Mean and spread of a cell; None while it is empty."""
         values = list(self.values(row, column, quantity).values())
-        return summarise(values) if values else None
+        return summarize(values) if values else None
 
     def reference(self, row: Row) -> Row | None:
-        """What a row is compared with: the reference of its own group, or the one of all."""
-        if not self.study.reference:
-            return None
-        own = [one for one in self.rows if one.label == self.study.reference]
-        return next((one for one in own if one.group == row.group), next((one for one in own if not one.group), None))
+        """The row that a row is compared with: the reference of its own group, or the one of all."""
+        references = {other.group: other for other in self.rows if other.label == self.study.reference}
+        return references.get(row.group, references.get("")) if self.study.reference else None
 
     def comparisons(self, column: Column, quantity: Quantity) -> dict[str, Comparison]:
-        """Every row of a column beside its reference, by name of the row."""
-        found: dict[str, tuple[list[float], float]] = {}
+        """Every row of a column compared with its reference, by name of the row."""
+        tests: dict[str, tuple[list[float], float]] = {}
         for row in self.rows:
             reference = self.reference(row)
             if reference is None or row == reference or not quantity.sign:
                 continue
-            mine, base = self.values(row, column, quantity), self.values(reference, column, quantity)
-            pairs = [mine[place] - base[place] for place in mine if place in base]
+            values, base = self.values(row, column, quantity), self.values(reference, column, quantity)
+            differences = [values[run] - base[run] for run in values if run in base]
             if quantity.relative:
-                pairs = list(mine.values())
-            if pairs:
-                found[row.name] = (pairs, sign_flip_test(pairs) if len(pairs) > 1 else float("nan"))
-        tested = [name for name, (_, p) in found.items() if p == p]
-        adjusted = dict(zip(tested, holm([found[name][1] for name in tested]), strict=True))
+                differences = list(values.values())
+            if differences:
+                p = sign_flip_test(differences) if len(differences) > 1 else float("nan")
+                tests[row.name] = (differences, p)
+        tested = [name for name, (_, p) in tests.items() if p == p]
+        adjusted = dict(zip(tested, holm([tests[name][1] for name in tested]), strict=True))
         return {
-            name: _compared(pairs, p, adjusted.get(name, float("nan")), quantity.sign)
-            for name, (pairs, p) in found.items()
+            name: _comparison(differences, p, adjusted.get(name, float("nan")), quantity.sign)
+            for name, (differences, p) in tests.items()
         }
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
@@ -200,9 +200,9 @@ class Results:
         marks: dict[str, Literal["best", "second"]] = {}
         for group in dict.fromkeys(row.group for row in self.rows):
             means = {
-                row.name: quantity.sign * found.mean
+                row.name: quantity.sign * summary.mean
                 for row in self.rows
-                if row.group == group and (found := self.summary(row, column, quantity)) is not None
+                if row.group == group and (summary := self.summary(row, column, quantity)) is not None
             }
             ordered = sorted(set(means.values()), reverse=True)
             if quantity.sign and len(means) > 1 and len(ordered) > 1:
@@ -213,21 +213,21 @@ class Results:
     def ranks(self, quantity: Quantity) -> Ranks | None:
         """Average ranks of the rows over the columns where all of them are; None with too few of either."""
         columns = [
-            [found.mean for row in self.rows if (found := self.summary(row, column, quantity)) is not None]
+            [summary.mean for row in self.rows if (summary := self.summary(row, column, quantity)) is not None]
             for column in self.columns
         ]
-        whole = [means for means in columns if len(means) == len(self.rows)]
-        if len(whole) < 2 or len(self.rows) < 3 or not quantity.sign:
+        complete = [means for means in columns if len(means) == len(self.rows)]
+        if len(complete) < 2 or len(self.rows) < 3 or not quantity.sign:
             return None
-        scores = quantity.sign * np.array(whole).T
+        scores = quantity.sign * np.array(complete).T
         ranks = average_ranks(scores)
         order = np.argsort(ranks, kind="stable")
-        critical = critical_difference(len(self.rows), len(whole))
-        ordered = tuple(float(ranks[place]) for place in order)
+        critical = critical_difference(len(self.rows), len(complete))
+        ordered = tuple(float(ranks[index]) for index in order)
         return Ranks(
-            rows=tuple(self.rows[place].name for place in order),
+            rows=tuple(self.rows[index].name for index in order),
             ranks=ordered,
-            columns=len(whole),
+            columns=len(complete),
             critical=critical,
             p=friedman(scores),
             groups=tuple(cliques(ordered, critical)),
@@ -245,37 +245,38 @@ class Results:
         low, high = auc_interval(float(np.mean(scores)), positives, negatives)
         return 100 * low, 100 * high, positives, negatives
 
-    def sampling(self) -> list[str]:
-        """A sentence for each column whose ROC-AUC rests on few graphs: how far its first row's could be off."""
+    def sampling_notes(self) -> list[str]:
+        """A sentence for each column whose ROC-AUC rests on few graphs, with the interval of its first row's."""
         lines = []
         for column in self.columns:
-            row = next((row for row in self.rows if self.auc_interval(row, column) is not None), None)
-            found = None if row is None else self.auc_interval(row, column)
-            if row is not None and found is not None:
+            intervals = ((row, self.auc_interval(row, column)) for row in self.rows)
+            row, interval = next((pair for pair in intervals if pair[1] is not None), (None, None))
+            if row is not None and interval is not None:
+                low, high, positives, negatives = interval
                 lines.append(
-                    f"{column.label}: the test part has {found[2]:,} positives and {found[3]:,} negatives, so on other "
-                    f"graphs of its kind the score of {row.name} could be anywhere from {found[0]:.1f} to "
-                    f"{found[1]:.1f} (95%, Hanley and McNeil)."
+                    f"{column.label}: the test part has {positives:,} positives and {negatives:,} negatives, so on "
+                    f"other graphs of its kind the score of {row.name} could be anywhere from {low:.1f} to {high:.1f} "
+                    "(95%, Hanley and McNeil)."
                 )
         return lines
 
-    def weakness(self, quantity: Quantity) -> str:
-        """A sentence where the seeds are too few for any difference to be shown; else nothing."""
+    def power_note(self, quantity: Quantity) -> str:
+        """A sentence where the seeds are too few for any difference to be shown; else an empty string."""
         for column in self.columns:
-            found = self.comparisons(column, quantity)
-            pairs = max((one.pairs for one in found.values()), default=0)
-            if found and pairs == 1:
+            comparisons = self.comparisons(column, quantity)
+            pairs = max((comparison.pairs for comparison in comparisons.values()), default=0)
+            least = min_p(pairs) * len(comparisons)
+            if comparisons and pairs == 1:
                 return "With one run a cell no difference can be tested."
-            if found and least_p(pairs) * len(found) >= LEVEL:
+            if comparisons and least >= LEVEL:
                 return (
-                    f"With {pairs} {self.study.repeats} and {len(found)} comparisons a column, no difference can pass "
-                    f"the test: the corrected p cannot fall below {min(1.0, least_p(pairs) * len(found)):.2g}."
+                    f"With {pairs} {self.study.repeats} and {len(comparisons)} comparisons a column, no difference can "
+                    f"pass the test: the corrected p cannot fall below {min(1.0, least):.2g}."
                 )
         return ""
 
 
-def _compared(pairs: list[float], p: float, adjusted: float, sign: int) -> Comparison:
-    difference = float(np.mean(pairs))
-    shown = adjusted < LEVEL
-    verdict: Verdict = "not shown" if not shown else "better" if sign * difference > 0 else "worse"
-    return Comparison(difference, len(pairs), p, adjusted, verdict)
+def _comparison(differences: list[float], p: float, adjusted: float, sign: int) -> Comparison:
+    mean = float(np.mean(differences))
+    effect: Effect = "not shown" if not adjusted < LEVEL else "better" if sign * mean > 0 else "worse"
+    return Comparison(mean, len(differences), p, adjusted, effect)

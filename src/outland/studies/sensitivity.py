@@ -1,7 +1,7 @@
 """How AIA depends on the share it shelters and on the price of moving away."""
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Row, Study
-from outland.studies.tables import columns, rows
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 PRICES = (0.01, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from outland.studies.axes import columns, rows
 from outland.studies.base import Row, Study
 from outland.studies.measures import measure_augmentation
 from outland.studies.quantities import Quantity
-from outland.studies.tables import columns, rows
 
 _DROPEDGE, _FLAG, _GMIXUP, _AIA = rows("DropEdge", "FLAG", "G-Mixup", "AIA")
 

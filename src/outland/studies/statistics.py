@@ -1,4 +1,4 @@
-"""What numbers over seeds show, and what they do not."""
+"""Summaries and tests of numbers over seeds."""
 
 import itertools
 import math
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 LEVEL = 0.05
-_EXACT = 16  # so many pairs have all their sign flips counted; with more, a sample of them is
-_DRAWS = 100_000
+_MAX_EXACT_PAIRS = 16  # whose sign flips are all counted; of more pairs, a sample of flips is
+_SAMPLED_FLIPS = 100_000
 
 Table = npt.NDArray[np.float64]
 
@@ -33,11 +33,11 @@ class Summary:
     count: int
 
 
-def summarise(values: Sequence[float]) -> Summary:
-    """Mean, spread and standard error."""
-    found = np.asarray(values, dtype=float)
-    error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
-    return Summary(float(found.mean()), float(found.std()), error, len(found))
+def summarize(values: Sequence[float]) -> Summary:
+    """Mean, standard deviation and standard error."""
+    array = np.asarray(values, dtype=float)
+    error = float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else math.nan
+    return Summary(float(array.mean()), float(array.std()), error, len(array))
 
 
 def sign_flip_test(differences: Sequence[float]) -> float:
@@ -45,35 +45,35 @@ def sign_flip_test(differences: Sequence[float]) -> float:
 
     Exact, and free of any law the scores would have to follow; with n pairs it cannot fall below :math:`2^{1-n}`.
     Beyond 16 pairs a hundred thousand flips, always the same, stand for all.
+
+    By hand, because `scipy.stats.permutation_test` does not count sums as equal that differ by rounding.
     """
-    found = np.asarray(differences, dtype=float)
-    sums = np.abs(_flips(len(found)) @ found)
-    return float((sums >= abs(found.sum()) - 1e-12 * np.abs(found).sum()).mean())
+    array = np.asarray(differences, dtype=float)
+    sums = np.abs(_flips(len(array)) @ array)
+    return float((sums >= abs(array.sum()) - 1e-12 * np.abs(array).sum()).mean())
 
 
 @lru_cache(maxsize=4)
 def _flips(pairs: int) -> Table:
-    """Ways to turn the signs of so many differences round, one a row."""
-    if pairs <= _EXACT:
+    """Sign flips of so many differences `[flips, pairs]`."""
+    if pairs <= _MAX_EXACT_PAIRS:
         return np.array(list(itertools.product((1.0, -1.0), repeat=pairs)))
-    signs = np.random.default_rng(0).choice((1.0, -1.0), size=(_DRAWS, pairs))
-    signs[0] = 1.0  # what was seen is one of them
+    signs = np.random.default_rng(0).choice((1.0, -1.0), size=(_SAMPLED_FLIPS, pairs))
+    signs[0] = 1.0  # the observed signs are among them
     return signs
 
 
-def least_p(pairs: int) -> float:
+def min_p(pairs: int) -> float:
     """The smallest p that `sign_flip_test` can give."""
-    return min(1.0, 2.0 ** (1 - pairs)) if pairs <= _EXACT else 1 / _DRAWS
+    return min(1.0, 2.0 ** (1 - pairs)) if pairs <= _MAX_EXACT_PAIRS else 1 / _SAMPLED_FLIPS
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """P-values raised so that the chance of any false alarm among them all stays at the level (Holm 1979)."""
+    """P-values adjusted upwards so that the chance of any false alarm among them all stays at the level (Holm 1979)."""
     order = np.argsort(p, kind="stable")
-    adjusted, highest = [0.0] * len(p), 0.0
-    for place, which in enumerate(order):
-        highest = max(highest, min(1.0, (len(p) - place) * p[which]))
-        adjusted[which] = highest
-    return adjusted
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * np.asarray(p)[order]))
+    return adjusted.tolist()
 
 
 def average_ranks(scores: Table) -> Table:
@@ -85,7 +85,7 @@ def average_ranks(scores: Table) -> Table:
 
 
 def friedman(scores: Table) -> float:
-    """P of all methods ranking alike over the datasets (Friedman 1937); 1 where nothing differs."""
+    """P-value of all methods ranking alike over the datasets (Friedman 1937); 1 where nothing differs."""
     from scipy.stats import friedmanchisquare
 
     with np.errstate(invalid="ignore"):
@@ -94,7 +94,7 @@ def friedman(scores: Table) -> float:
 
 
 def critical_difference(methods: int, datasets: int, level: float = LEVEL) -> float:
-    r"""Average ranks that differ by less are not shown to differ (Nemenyi): :math:`q\sqrt{k(k+1)/6N}`."""
+    r"""Difference of average ranks that is needed to show one (Nemenyi): :math:`q\sqrt{k(k+1)/6N}`."""
     from scipy.stats import studentized_range
 
     q = float(studentized_range.ppf(1 - level, methods, np.inf)) / math.sqrt(2)
@@ -102,10 +102,10 @@ def critical_difference(methods: int, datasets: int, level: float = LEVEL) -> fl
 
 
 def cliques(ranks: Sequence[float], critical: float) -> list[tuple[int, int]]:
-    """Groups of sorted ranks within which nothing is shown to differ, as first and last place; none inside another."""
+    """First and last index of each group of sorted ranks that are not shown to differ; none inside another."""
     groups: list[tuple[int, int]] = []
     for first in range(len(ranks)):
-        last = max(place for place in range(first, len(ranks)) if ranks[place] - ranks[first] <= critical)
+        last = max(index for index in range(first, len(ranks)) if ranks[index] - ranks[first] <= critical)
         if last > first and (not groups or last > groups[-1][1]):
             groups.append((first, last))
     return groups
@@ -113,8 +113,8 @@ def cliques(ranks: Sequence[float], critical: float) -> list[tuple[int, int]]:
 
 def auc_error(auc: float, positives: int, negatives: int) -> float:
     """Standard error of a ROC-AUC that comes from so few graphs (Hanley and McNeil 1982)."""
-    more, less = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    variance = auc * (1 - auc) + (positives - 1) * (more - auc**2) + (negatives - 1) * (less - auc**2)
+    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
     return math.sqrt(max(variance, 0.0) / (positives * negatives))
 
 
@@ -126,5 +126,5 @@ def auc_interval(auc: float, positives: int, negatives: int, level: float = LEVE
         return (0.0, 1.0)
     spread = float(norm.ppf(1 - level / 2)) * auc_error(auc, positives, negatives) / (auc * (1 - auc))
     centre = math.log(auc / (1 - auc))
-    low, high = (1 / (1 + math.exp(-(centre + way * spread))) for way in (-1, 1))
+    low, high = (1 / (1 + math.exp(-(centre + sign * spread))) for sign in (-1, 1))
     return low, high

@@ -1,7 +1,7 @@
 """Six collections without a shift, in ten folds."""
 
+from outland.studies.axes import rows
 from outland.studies.base import Column, Study
-from outland.studies.tables import rows
 
 _SETS = ("MUTAG", "NCI1", "PROTEINS", "COLLAB", "IMDB-BINARY", "IMDB-MULTI")
 

@@ -1,7 +1,7 @@
 """Splitting graphs in two by learned edge scores: the rationale, and its complement."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -107,13 +107,14 @@ class Parts:
 class SubgraphMethod(Method[P]):
     """Score edges, keep the best, classify the subgraph of these."""
 
-    training_only: ClassVar[tuple[str, ...]] = ("environment_head",)
+    training_only = ("environment_head",)
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: P | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.scorer = EdgeScorer(replace(backbone, layers=self.settings.scorer_layers), schema, 4 * backbone.width)
         encoded = self.settings.classifier_input == "encoded"
         self.classifier = GraphNet(backbone, schema, backbone.width if encoded else None)
+        self.mask_depth = self.settings.scorer_layers if encoded else 0
 
     def parts(self, batch: GraphBatch) -> Parts:
         """Rationale and complement of every graph."""
@@ -139,8 +140,3 @@ class SubgraphMethod(Method[P]):
         stable = (stable + batch.reversed(stable)) / 2  # the same to the last bit
         environment = torch.where(batch.real_edges, 1 - stable, 0)
         return {"stable": mask_from_edges(stable, batch), "environment": mask_from_edges(environment, batch)}
-
-    @property
-    def mask_depth(self) -> int:
-        """The scorer's layers, where the classifier reads its embeddings."""
-        return self.settings.scorer_layers if self.settings.classifier_input == "encoded" else 0

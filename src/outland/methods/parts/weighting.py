@@ -1,7 +1,7 @@
 """Weights on graphs that make the coordinates of their embeddings independent, as in StableNet."""
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -144,7 +144,7 @@ class WeightingMethod(Method[W]):
     weights is among the diagnostics, as a share of the batch: useful weights have between .3 and .95.
     """
 
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+    space = {
         "lambda_p": (1.0, 10.0, 70.0),
         "features": ("normalised", "standardised"),
         "inner_lr": (0.1, 1.0),

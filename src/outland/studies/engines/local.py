@@ -1,4 +1,4 @@
-"""Runs on this machine: on a GPU side by side in one process, on a CPU in as many processes as one likes."""
+"""Jobs on this machine: on a GPU side by side in one process, on a CPU in one or several processes."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ from threading import Thread
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.spec import load_splits
-from outland.studies.engines import Job, Site
-from outland.studies.watch import StudyProgress
+from outland.studies.jobs import Job, JobOptions
+from outland.studies.progress import StudyProgress
 from outland.workers import map_ordered
 
 
@@ -26,57 +26,53 @@ class LocalEngine:
 
     workers: int = 1
 
-    def carry_out(self, jobs: Sequence[Job], site: Site, callback: StudyProgress) -> None:
-        """Carry out all jobs."""
-        device = find_device(site.device)
+    def execute(self, jobs: Sequence[Job], options: JobOptions, progress: StudyProgress) -> None:
+        """Execute all jobs."""
+        device = find_device(options.device)
         if self.workers < 1:
             raise OutlandError(f"the number of workers must be 1 or more, not {self.workers}")
         if self.workers > 1 and device.type != "cpu":
             raise OutlandError("--workers is for a CPU: on a GPU the runs of a cell train side by side in one process")
         if self.workers == 1:
             for job in jobs:
-                callback.cell(job.cell.name, job.specs)
-                _say(job.carry_out(site, callback), callback)
+                progress.start_cell(job.cell.name, job.specs)
+                for error in job.execute(options, progress):
+                    progress.print_error(error)
             return
-        _prepare(jobs, site)
-        single = [one for job in jobs for one in job.single()]
-        with callback.looking(single, site.out):
-            for told in map_ordered(partial(_work, site), single, min(self.workers, len(single))):
-                _say(told, callback)
+        _prepare_datasets(jobs, options)
+        single = [piece for job in jobs for piece in job.split()]
+        with progress.polling(single, options.out):
+            for errors in map_ordered(partial(_execute, options), single, min(self.workers, len(single))):
+                for error in errors:
+                    progress.print_error(error)
 
 
-def _say(told: list[str], callback: StudyProgress) -> None:
-    for words in told:
-        callback.say(words)
-
-
-def _prepare(jobs: Sequence[Job], site: Site) -> None:
-    """Prepare each dataset once, so that the processes find it in the cache; what goes wrong, a run will tell."""
-    device = find_device(site.device)
-    for spec in {
-        (spec.dataset, spec.domain, spec.kind, spec.data): spec for job in jobs for spec in job.specs
-    }.values():
+def _prepare_datasets(jobs: Sequence[Job], options: JobOptions) -> None:
+    """Put each dataset into the cache once, for all processes; an error will be that of a run."""
+    device = find_device(options.device)
+    specs = {(spec.dataset, spec.domain, spec.kind, spec.data): spec for job in jobs for spec in job.specs}
+    for spec in specs.values():
         with contextlib.suppress(Exception):
-            load_splits(spec, device, site.cache, site.data)
+            load_splits(spec, device, options.cache, options.data)
 
 
-def _work(site: Site, job: Job) -> list[str]:
-    _leave_together()
-    return job.carry_out(site)
+def _execute(options: JobOptions, job: Job) -> list[str]:
+    _exit_with_parent()
+    return job.execute(options)
 
 
-_leaving: list[Thread] = []
+_parent_watch: list[Thread] = []
 
 
-def _leave_together() -> None:
-    """End this process when the one that started it does, so that nobody trains on for a study that was killed."""
+def _exit_with_parent() -> None:
+    """End this process when its parent ends, so that nothing trains on for a study that was killed."""
     parent = parent_process()
-    if parent is None or _leaving:
+    if parent is None or _parent_watch:
         return
 
     def wait() -> None:
         parent.join()
         os._exit(1)
 
-    _leaving.append(Thread(target=wait, daemon=True))
-    _leaving[0].start()
+    _parent_watch.append(Thread(target=wait, daemon=True))
+    _parent_watch[0].start()

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: tasks that say what they need, tried again when a machine is lost."""
+"""Jobs on a Ray cluster: tasks that say what they need, tried again when a machine is lost."""
 
 import math
 import shutil
@@ -14,14 +14,13 @@ from typing import Any
 import torch
 
 from outland.errors import CannotWrite, OutlandError
-from outland.studies.engines import Job, Site
-from outland.studies.engines.parcels import Parcel, pack, unpack
-from outland.studies.jobs import deal
-from outland.studies.ledger import Ledger
-from outland.studies.watch import StudyProgress
+from outland.studies.engines.archives import pack, unpack
+from outland.studies.jobs import Job, JobOptions, split_jobs
+from outland.studies.progress import StudyProgress
+from outland.studies.run_store import RunStore
 
-_TRIES = 5  # times that a task is begun again after the machine or the process it was on is lost
-_PATIENCE = 60.0  # seconds to wait for a process that holds a run, and may be about to be gone
+MAX_RETRIES = 5  # of a task whose machine or process is lost
+_LOCK_TIMEOUT = 60.0  # seconds to wait for a process that holds a run, and may be about to end
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class RayEngine:
         address: of its head, as `ray start` prints it; None takes `RAY_ADDRESS`, or makes a cluster of this machine.
         cpus, gpus: what each task needs. With a GPU a task is a whole cell, whose runs train side by side, or a part of
             one where there are more GPUs than cells; without, a single run. None asks for a GPU where there are any.
-        send_back: workers write to folders of their own and send what they made back here, for machines that share no
+        send_back: workers write to folders of their own and send their files back here, for machines that share no
             folder. Otherwise they write to the folder of studies, which all of them must see by the same name; what a
             lost machine had done up to its last checkpoint is then not done again.
     """
@@ -42,51 +41,48 @@ class RayEngine:
     gpus: float | None = None
     send_back: bool = False
 
-    def carry_out(self, jobs: Sequence[Job], site: Site, callback: StudyProgress) -> None:
-        """Carry out all jobs."""
+    def execute(self, jobs: Sequence[Job], options: JobOptions, progress: StudyProgress) -> None:
+        """Execute all jobs."""
         if not jobs:
             return
-        site = replace(site, out=site.out.resolve())
+        options = replace(options, out=options.out.resolve())
         with _connected(self.address) as ray:
-            gpus = self._gpus(ray, site.device)
-            site = replace(site, device="cuda" if gpus else "cpu")
-            tasks = deal(jobs if gpus else [one for job in jobs for one in job.single()], self._workers(ray, gpus))
-            work = ray.remote(num_cpus=self.cpus, num_gpus=gpus, max_retries=_TRIES)(_work)
-            with callback.looking(tasks, site.out):
+            gpus = self._gpus_per_task(ray, options.device)
+            options = replace(options, device="cuda" if gpus else "cpu")
+            single = jobs if gpus else [piece for job in jobs for piece in job.split()]
+            tasks = split_jobs(single, self._parallel_tasks(ray, gpus))
+            remote = ray.remote(num_cpus=self.cpus, num_gpus=gpus, max_retries=MAX_RETRIES)(_execute)
+            with progress.polling(tasks, options.out):
                 pending = {
-                    work.remote(job, site, self.cpus, self._luggage(job, site) if self.send_back else None): job
+                    remote.remote(
+                        job, options, self.cpus, _pack_runs(job, options.out) if self.send_back else None
+                    ): job
                     for job in tasks
                 }
                 while pending:
                     (ready, *_), _ = ray.wait(list(pending))
-                    for words in _arrived(ray, ready, pending.pop(ready), site):
-                        callback.say(words)
+                    for error in _collect(ray, ready, pending.pop(ready), options):
+                        progress.print_error(error)
 
-    def _gpus(self, ray: Any, device: str) -> float:
-        """GPUs a task, once it is sure that some machine has what a task needs."""
+    def _gpus_per_task(self, ray: Any, device: str) -> float:
+        """GPUs a task; an error if no machine has what a task needs."""
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        wanted = self.gpus
-        if wanted is None:
-            wanted = float(device != "cpu" and any(machine.get("GPU", 0) >= 1 for machine in machines))
-        if not any(machine.get("CPU", 0) >= self.cpus and machine.get("GPU", 0) >= wanted for machine in machines):
+        gpus = self.gpus
+        if gpus is None:
+            gpus = float(device != "cpu" and any(machine.get("GPU", 0) >= 1 for machine in machines))
+        if not any(machine.get("CPU", 0) >= self.cpus and machine.get("GPU", 0) >= gpus for machine in machines):
             raise OutlandError(
-                f"no machine of the cluster has {self.cpus:g} CPUs and {wanted:g} GPUs: "
-                "ask for less by --cpus and --gpus"
+                f"no machine of the cluster has {self.cpus:g} CPUs and {gpus:g} GPUs: ask for less by --cpus and --gpus"
             )
-        return wanted
+        return gpus
 
-    def _workers(self, ray: Any, gpus: float) -> int:
-        """How many tasks the cluster can carry out at a time."""
+    def _parallel_tasks(self, ray: Any, gpus: float) -> int:
+        """How many tasks the cluster can execute at a time."""
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         by_gpu = (machine.get("GPU", 0) / gpus if gpus else math.inf for machine in machines)
         by_cpu = (machine.get("CPU", 0) / self.cpus if self.cpus else math.inf for machine in machines)
-        rooms = [min(*pair) for pair in zip(by_gpu, by_cpu, strict=True)]
-        return int(sum(room for room in rooms if room < math.inf))
-
-    @staticmethod
-    def _luggage(job: Job, site: Site) -> Parcel:
-        """What is there of the runs already, so that it is not done again."""
-        return pack(Ledger(job.study, site.out).runs, [spec.slug for spec in job.specs])
+        tasks = [min(*pair) for pair in zip(by_gpu, by_cpu, strict=True)]
+        return int(sum(count for count in tasks if count < math.inf))
 
 
 @contextmanager
@@ -96,7 +92,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     except ImportError:
         raise OutlandError("--engine ray needs the package ray: pip install 'outland[ray]'") from None
     try:
-        _knock(address)
+        _check_reachable(address)
         ray.init(address=address, logging_level="error", log_to_driver=False)
     except (OSError, ValueError, RuntimeError) as problem:
         raise OutlandError(f"cannot reach a Ray cluster at {address}: {problem}") from None
@@ -106,60 +102,66 @@ def _connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _knock(address: str | None) -> None:
-    """Fail at once where nobody answers: Ray itself would go on trying for minutes."""
+def _check_reachable(address: str | None) -> None:
+    """Fail at once where no port is open: Ray itself would go on trying for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=10).close()
 
 
-def _arrived(ray: Any, task: Any, job: Job, site: Site) -> list[str]:
-    """Take in what a task has made; what went wrong, if anything did."""
-    ledger = Ledger(job.study, site.out)
+def _pack_runs(job: Job, out: Path) -> bytes:
+    """An archive of what is there of a job's runs."""
+    return pack(RunStore(job.study, out).folder, [spec.slug for spec in job.specs])
+
+
+def _collect(ray: Any, task: Any, job: Job, options: JobOptions) -> list[str]:
+    """Wait for a task and unpack the files that it sent back; returns the errors."""
+    store = RunStore(job.study, options.out)
     try:
-        told, parcel = ray.get(task)
-    except ray.exceptions.RayTaskError as problem:  # the task itself went wrong, wherever it was
+        errors, archive = ray.get(task)
+    except ray.exceptions.RayTaskError as problem:  # raised by the task itself, wherever it was
         cause = problem.cause if isinstance(problem.cause, Exception) else OutlandError(str(problem))
         if isinstance(cause, CannotWrite):
             raise cause from None
-        errors = [ledger.fail(spec, cause) for spec in job.specs]
-        return [f"{job.cell.name}: {error}" for error in errors if error is not None]
+        return _fail_all(job, store, cause)
     except ray.exceptions.RayError as problem:
         first = str(problem).strip().splitlines()[0]
-        lost = OutlandError(f"the task was lost {_TRIES + 1} times, or could not be begun: {first}")
-        errors = [ledger.fail(spec, lost) for spec in job.specs]
-        return [f"{job.cell.name}: {error}" for error in errors if error is not None]
-    if parcel is not None:
-        unpack(parcel, ledger.runs)
+        lost = f"the task was lost {MAX_RETRIES + 1} times, or could not be begun: {first}"
+        return _fail_all(job, store, OutlandError(lost))
+    if archive is not None:
+        unpack(archive, store.folder)
         for spec in job.specs:
-            if ledger.record(spec) is not None:
-                ledger.folder(spec).checkpoints.clear()  # those that travelled to the worker are done with
-    words: list[str] = told
-    return words
+            if store.record(spec) is not None:
+                store.run_folder(spec).checkpoints.clear()  # those that were sent to the worker
+    return list(errors)
 
 
-def _work(job: Job, site: Site, cpus: float, luggage: Parcel | None) -> tuple[list[str], Parcel | None]:
-    """What a worker does; it may be on another machine."""
+def _fail_all(job: Job, store: RunStore, problem: Exception) -> list[str]:
+    errors = [store.save_failure(spec, problem) for spec in job.specs]
+    return [f"{job.cell.name}: {error}" for error in errors if error is not None]
+
+
+def _execute(job: Job, options: JobOptions, cpus: float, archive: bytes | None) -> tuple[list[str], bytes | None]:
+    """Execute a job in a worker, perhaps on another machine; returns its errors, and its files if it was sent some."""
     torch.set_num_threads(max(1, int(cpus)))
-    if luggage is None:
-        return _patiently(job, site), None
+    if archive is None:
+        return _execute_when_released(job, options), None
     scratch = Path(tempfile.mkdtemp(prefix="outland-"))
     try:
-        site = replace(site, out=scratch)
-        runs = Ledger(job.study, scratch).runs
-        unpack(luggage, runs)
-        return job.carry_out(site), pack(runs, [spec.slug for spec in job.specs])
+        unpack(archive, RunStore(job.study, scratch).folder)
+        errors = job.execute(replace(options, out=scratch))
+        return errors, _pack_runs(job, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _patiently(job: Job, site: Site) -> list[str]:
-    """Carry a job out; a run may still be held by a process of a machine that is about to be gone."""
-    ledger, until, told = Ledger(job.study, site.out), time.monotonic() + _PATIENCE, list[str]()
+def _execute_when_released(job: Job, options: JobOptions) -> list[str]:
+    """Execute a job whose runs may still be held by a process of a machine that is about to be gone."""
+    store, until, errors = RunStore(job.study, options.out), time.monotonic() + _LOCK_TIMEOUT, list[str]()
     while True:
-        told += job.carry_out(site)
-        left = tuple(spec for spec in job.specs if ledger.state(job.cell, spec) not in ("done", "failed"))
+        errors += job.execute(options)
+        left = tuple(spec for spec in job.specs if store.state(job.cell, spec) not in ("done", "failed"))
         if not left or time.monotonic() > until:
-            return told
+            return errors
         job = replace(job, specs=left)
         time.sleep(1)

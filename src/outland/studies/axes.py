@@ -1,8 +1,8 @@
-"""Rows and columns that several studies share, named as the paper names them."""
+"""Rows and columns that several studies share, by the labels of the paper."""
 
 from outland.studies.base import Column, Row
 
-METHODS = {
+METHOD_NAMES = {
     "ERM": "erm",
     "IRM": "irm",
     "GroupDRO": "groupdro",
@@ -24,12 +24,12 @@ METHODS = {
 
 
 def rows(*labels: str) -> tuple[Row, ...]:
-    """Methods by the paper's names."""
-    return tuple(Row(label, METHODS[label]) for label in labels)
+    """Rows of the methods with these labels."""
+    return tuple(Row(label, METHOD_NAMES[label]) for label in labels)
 
 
 def columns(*labels: str, kind: str = "covariate") -> tuple[Column, ...]:
-    """Datasets as `dataset-domain`."""
+    """Columns of datasets, labelled `dataset-domain`."""
     pairs = [(label, *label.split("-")) for label in labels]
     return tuple(Column(label, dataset, domain, kind) for label, dataset, domain in pairs)
 
