@@ -43,8 +43,8 @@ class Calibration:
 
 
 def prior_offset(counts: list[int], draws: list[int], task: Task) -> tuple[float, ...]:
-    """The offset b that undoes drawing classes `draws` times instead of `counts` times; 0 where nothing is known."""
-    if not counts:
+    """The offset b that undoes drawing classes `draws` times instead of `counts` times; 0 where these are the same."""
+    if counts == draws:
         return (0.0,) * task.outputs
     log_odds = np.log(np.array(counts) / sum(counts)) - np.log(np.array(draws) / sum(draws))
     return (float(log_odds[1] - log_odds[0]),) if task.kind == "binary" else tuple(float(value) for value in log_odds)

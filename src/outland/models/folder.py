@@ -11,15 +11,16 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from outland.chem.featurizer import ATOM_FIELDS, BOND_FIELDS
+from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
-from outland.graphs import Features, PackedGraphs, Schema, Splits
+from outland.graphs import PackedGraphs, Schema
 from outland.methods import is_file, rebuild_method
 from outland.models.calibration import Calibration
 from outland.models.card import card
+from outland.models.checks import check_model
 from outland.models.knn import KNNDistance
-from outland.models.model import Kind, TrainedModel, run_batches
+from outland.models.model import Kind, TrainedModel
 from outland.models.summary import Assessment, TrainingSummary
 from outland.spec import RunSpec
 from outland.storage.files import digest, read_json, writable_folder
@@ -31,20 +32,23 @@ CARD, SOURCE = "README.md", "method.py"
 _PACKAGES = ("outland", "torch", "scikit-learn", "rdkit", "numpy", "safetensors")
 
 
-class _Temperature(BaseModel):
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class _Temperature(_Strict):
     temperature: list[float]
     offset: list[float]
 
 
-class _Distance(BaseModel):
+class _Distance(_Strict):
     unit: float
     far: float
 
 
-class ModelFile(BaseModel):
+class ModelFile(_Strict):
     """The JSON of a model folder."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
     kind: Literal["outland model"]
     version: int
     reads: Kind
@@ -166,8 +170,10 @@ def load_model(folder: Path | str, device: torch.device | str = "cpu", trust_cod
         file = ModelFile(**saved.values)
         _check_featurizer(file, folder)
         plain = _trusted_spec(file.spec, folder, trust_code)
-        model = _built(file, RunSpec.from_json(plain), saved, folder)
-        _check_model(model)
+        model = _built(file, _read_spec(plain), saved, folder)
+        if model.source and model.spec.code != digest(model.source):
+            raise ValueError(f"{SOURCE} is not the file that it was trained with")
+        check_model(model)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         reason = " ".join(str(problem).split()[:40])
         raise DamagedSnapshot(f"{folder} does not fit together: {reason}") from None
@@ -205,7 +211,9 @@ def _check_format(values: dict[str, Any], folder: Path) -> None:
 
 
 def _check_featurizer(file: ModelFile, folder: Path) -> None:
-    if file.reads == "molecules" and file.featurizer != _featurizer():
+    schema = Schema.from_json(file.schema_)
+    read_here = file.featurizer == _featurizer() and (schema.node, schema.edge) == (ATOMS, BONDS)
+    if file.reads == "molecules" and not read_here:
         raise OutlandError(
             f"{folder} was made with other atom features than this version of outland reads: use version "
             f"{file.versions.get('outland', 'which made it')}, or fit it again"
@@ -225,14 +233,16 @@ def _trusted_spec(spec: dict[str, Any], folder: Path, trust_code: bool) -> dict[
     return {**spec, "method": f"{(folder / SOURCE).resolve()}:{name}"}
 
 
+def _read_spec(plain: dict[str, Any]) -> RunSpec:
+    """The spec; a `ValueError` where a setting is impossible."""
+    try:
+        return RunSpec.from_json(plain)
+    except OutlandError as problem:
+        raise ValueError(str(problem)) from None
+
+
 def _built(file: ModelFile, spec: RunSpec, saved: Snapshot, folder: Path) -> TrainedModel:
     schema = Schema.from_json(file.schema_)
-    task = schema.task
-    classes = {"binary": 2, "regression": 0, "multiclass": task.outputs}[task.kind]
-    if len(file.classes) != classes:
-        raise ValueError(f"it has {len(file.classes)} classes, and not as many outputs")
-    if any(len(counts) not in (0, classes) for counts in (file.training.class_counts, file.training.class_draws)):
-        raise ValueError("its classes were counted otherwise")
     method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, saved.group("model"))
     reference, source = saved.group("reference"), folder / SOURCE
     distance = None
@@ -250,45 +260,3 @@ def _built(file: ModelFile, spec: RunSpec, saved: Snapshot, folder: Path) -> Tra
         training_hashes=saved.tensors["training.hashes"].long().flatten().unique(),
         source=source.read_text(encoding="utf-8") if source.exists() else "",
     )
-
-
-def _check_model(model: TrainedModel) -> None:
-    """A `ValueError` where the parts of a model do not fit each other; a graph of two nodes is tried."""
-    calibration, distance, expected = model.calibration, model.distance, Calibration.identity(model.task)
-    if len(calibration.temperature) != len(expected.temperature) or len(calibration.offset) != len(expected.offset):
-        raise ValueError("its calibration is of another task")
-    if min(calibration.temperature) <= 0 or (distance is not None and min(distance.unit, distance.far) <= 0):
-        raise ValueError("a number of its calibration or distances is impossible")
-    if model.source and model.spec.code != digest(model.source):
-        raise ValueError(f"{SOURCE} is not the file that it was trained with")
-    if not all(bool(tensor.isfinite().all()) for tensor in model.method.state_dict().values()):
-        raise ValueError("a weight is not finite")
-    if model.reference is not None:
-        index = torch.arange(len(model.reference))
-        parts = dict.fromkeys(("train", "val", "test"), index)
-        Splits(model.reference, parts, replace(model.schema, environments=0)).check()
-    if distance is None:
-        return
-    embeddings = run_batches(model.method, _smallest_graph(model.schema))[1]
-    embedding = torch.zeros(0) if embeddings is None else embeddings[0]
-    tensors = (distance.center, distance.scale, distance.reference[0])
-    if distance.reference.ndim != 2 or any(
-        (tensor.shape, tensor.dtype) != (embedding.shape, embedding.dtype) for tensor in tensors
-    ):
-        raise ValueError("its distances are of other embeddings")
-    if not all(bool(tensor.isfinite().all()) for tensor in (distance.center, distance.scale, distance.reference)):
-        raise ValueError("a number of its distances is not finite")
-
-
-def _smallest_graph(schema: Schema) -> PackedGraphs:
-    """A graph of two joined nodes, all features 0."""
-
-    def zeros(features: Features | None) -> Tensor | None:
-        if features is None:
-            return None
-        return torch.zeros(2, features.width, dtype=torch.float if features.vocabulary is None else torch.long)
-
-    x, edge_attr, pair = zeros(schema.node), zeros(schema.edge), torch.tensor([[0, 1], [1, 0]])
-    assert x is not None
-    two = torch.tensor([2])
-    return PackedGraphs(x, pair, two, two, torch.zeros(1, schema.task.outputs), pair[1], edge_attr)
