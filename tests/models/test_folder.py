@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,13 @@ def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert {"outland", "torch", "rdkit", "scikit-learn"} <= set(values["versions"])
     assert values["spec"]["train"]["epochs"] == values["training"]["epochs"] == 6
     assert 0 <= values["training"]["best_epoch"] < 6
+
+
+@pytest.mark.parametrize("names", [("no", "yes"), (False, True), (0, 1), (0.0, 1.0), (2.0, 7.0)])
+def test_names_of_classes_stay_what_they_are(fitted, tmp_path, names):
+    loaded = load_model(save_model(replace(fitted.model_, classes=names), tmp_path / "model"))
+    assert loaded.classes == names
+    assert [type(name) for name in loaded.classes] == [type(name) for name in names]
 
 
 @pytest.mark.parametrize("name", ["README.md", "state.json", "tensors.safetensors"])

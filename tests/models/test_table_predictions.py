@@ -3,28 +3,17 @@
 import csv
 import gzip
 from collections import Counter
-from dataclasses import replace
-from hashlib import sha256
 
 import numpy as np
 import pytest
-import torch
 from filelock import FileLock
-from outland.estimators.explained import explain_table
-from outland.estimators.fragments import Piece, pieces, rank_pieces
-from outland.estimators.judging import accuracy, auc, judge, rmse
-from outland.estimators.seen import hashes, seen_words, sorted_hashes, were_seen
-from outland.estimators.streaming import Reservoir, predict_table
 
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
-from outland.estimators import GraphRegressor, load_folder
-from outland.estimators.inputs import read_inputs
-from outland.graphs import PackedGraphs, Splits
-from tests.conftest import SAMPLES
-from tests.estimators.cases import SMALL, bbbp
-
-TABLE = SAMPLES / "bbbp.csv"
+from outland.estimators import GraphRegressor
+from outland.models import load_model
+from outland.models.table_predictions import Reservoir, predict_table
+from tests.models.cases import SMALL, TABLE, bbbp
 
 
 def rows_of(path):
@@ -33,12 +22,12 @@ def rows_of(path):
 
 
 def predicted(model, tmp_path, name="out.csv", **rest):
-    report = predict_table(model, rest.pop("table", TABLE), tmp_path / name, shift=False, **rest)
+    report = predict_table(model, rest.pop("table", TABLE), tmp_path / name, **rest)
     return report, rows_of(tmp_path / name)
 
 
 def test_rows_keep_their_order_and_bad_ones_their_place(fitted, model_folder, tmp_path):
-    report, rows = predicted(load_folder(model_folder), tmp_path)
+    report, rows = predicted(load_model(model_folder), tmp_path)
     before = rows_of(TABLE)
     assert [row["smiles"] for row in rows] == [row["smiles"] for row in before]
     assert [row["name"] for row in rows] == [row["name"] for row in before]
@@ -50,6 +39,8 @@ def test_rows_keep_their_order_and_bad_ones_their_place(fitted, model_folder, tm
     assert np.abs(np.array([float(row["outland_probability"]) for row in good]) - expected).max() < 1e-6
     assert [int(row["outland_class"]) for row in good] == fitted.predict([row["smiles"] for row in good]).tolist()
     assert Counter(row["outland_flag"] for row in good) == report.flags
+    assert Counter(row["outland_class"] for row in good) == report.classes["label"]
+    assert report.share("edge", "far") == (report.flags["edge"] + report.flags["far"]) / 298
     distances = fitted.distance([row["smiles"] for row in good])
     assert np.allclose([float(row["outland_distance"]) for row in good], distances, atol=1e-4)
 
@@ -67,28 +58,20 @@ def test_neither_processes_nor_the_rest_of_the_table_change_a_row(fitted, tmp_pa
 
 
 def test_rows_of_the_training_set_are_known_again(fitted, tmp_path):
-    first = int.from_bytes(sha256(b"CCO").digest()[:8], "little", signed=True)
-    assert hashes([" CCO\n"]).tolist() == [first]
-    kept = sorted_hashes(["CCO", "CCN", "CCO"])
-    assert (len(kept), kept.tolist()) == (2, sorted(kept.tolist()))
-    assert were_seen(["CCN", "OCC", " CCO", "CCC"], kept) == [True, False, True, False]
-    assert were_seen(["CCN"], kept[:0]) == [False]
     smiles, _ = bbbp()
-    assert len(fitted.model_.seen) == len(set(smiles))
+    assert len(fitted.model_.training_hashes) == len(set(smiles))
     report, _ = predicted(fitted.model_, tmp_path)
-    assert (report.seen, report.rows) == (298, 300)  # two cannot be read
+    assert (report.training_rows, report.rows) == (298, 300)  # two cannot be read
     table = tmp_path / "new.csv"
     table.write_text(f"smiles\nCCCCCCCl\n {smiles[0]} \naspirin\n")
     report, _ = predicted(fitted.model_, tmp_path, "new-out.csv", table=table)
-    assert (report.seen, report.first) == (1, {"RDKit cannot read the SMILES": 3})
-    assert seen_words(1, 3).startswith("1 of these 3 rows was in the model's training")
-    assert seen_words(0, 3) == ""
+    assert (report.training_rows, report.first) == (1, {"RDKit cannot read the SMILES": 3})
 
 
 def test_gzip_and_bytes_that_are_not_utf8_survive(fitted, tmp_path):
     table = tmp_path / "odd.csv"
     table.write_bytes(b'name,smiles\n\xff\xfe,CCO\nb,\xff\n"a,""b""\nc",CCN\n')
-    predict_table(fitted.model_, table, tmp_path / "odd.csv.gz", shift=False)
+    predict_table(fitted.model_, table, tmp_path / "odd.csv.gz")
     with gzip.open(tmp_path / "odd.csv.gz", "rt", errors="surrogateescape", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert rows[0]["name"].encode(errors="surrogateescape") == b"\xff\xfe"
@@ -143,63 +126,9 @@ def test_a_reservoir_gives_every_molecule_the_same_chance():
     for seed in range(400):
         sample = Reservoir(10, seed)
         for start in range(0, 100, 7):
-            sample.see(list(range(start, min(start + 7, 100))))
-        assert len(sample.kept) == 10
-        counts[sample.kept] += 1
+            sample.add(list(range(start, min(start + 7, 100))))
+        assert len(sample.molecules) == 10
+        counts[sample.molecules] += 1
     assert counts.sum() == 4000
     assert 15 < counts.min() < counts.max() < 70  # 40 each, give or take 6
     assert abs(counts[:10].mean() - counts[90:].mean()) < 8
-
-
-def test_scores_and_their_intervals(fitted):
-    assert auc(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0, 0, 1, 1])) == 0.875
-    assert auc(np.array([0.1, 0.2]), np.array([1, 1])) is None
-    assert accuracy(np.array([0, 1]), np.array([0, 0])) == 0.5
-    assert rmse(np.array([1.0, 3.0]), np.array([1.0, 0.0])) == pytest.approx(3 / np.sqrt(2))
-    splits = judged_splits()
-    single, twins = (judge([fitted.model_, fitted.model_], splits(scaffolds), "test") for scaffolds in (298, 20))
-    assert (single.rows, single.groups, twins.groups) == (298, 298, 20 + 14)  # 14 have no rings
-    (one, other), (wide, _) = single.models, twins.models
-    assert one == other
-    assert one.low < one.value < one.high
-    assert (single.difference.value, single.difference.low, single.difference.high) == (0, 0, 0)
-    assert wide.value == one.value
-    assert wide.high - wide.low > 0
-    assert judge([fitted.model_], splits(298), "test").difference is None
-
-
-def judged_splits():
-    """The sample, its molecules dealt to so many scaffolds."""
-    smiles, labels = bbbp()
-    graphs: PackedGraphs = read_inputs(smiles).graphs
-
-    def made(scaffolds: int) -> Splits:
-        extra = {"scaffold": torch.arange(len(smiles)) % scaffolds}
-        own = replace(graphs, y=torch.tensor(labels).float()[:, None], extra=extra)
-        return Splits(own, {"test": torch.arange(len(smiles))}, None)
-
-    return made
-
-
-def test_pieces_are_cut_where_a_synthesis_would_join_them():
-    found = dict(pieces(parse("CC(=O)Nc1ccccc1")))
-    assert found == {"CC=O": (0, 1, 2), "c1ccccc1": (4, 5, 6, 7, 8, 9)}
-    anilide = ("CC(=O)Nc1ccccc1", (0.9, 0.8, 0.7, 0.1, *[0.2] * 6))
-    ranked = rank_pieces([anilide] * 3 + [("CC(=O)Nc1ccccc1", (0.1,) * 10)] + [("CCO", (1.0,) * 3)] * 2)
-    assert ranked == [Piece("CC=O", 4, 3)]  # the ring weighs one half in none of its four molecules
-    assert Piece("C", 100, 90).sure > Piece("C", 3, 3).sure  # rare ones do not lead by luck
-
-
-def test_explained_rows_carry_weights_and_truth(fitted):
-    rows = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=70)
-    assert [row.place for row in rows] == list(range(1, 71))
-    assert {row.problem for row in rows} == {"", "RDKit cannot read the SMILES"}
-    for row in rows[:20]:
-        molecule = parse(row.smiles)
-        assert (len(row.atoms), len(row.bonds)) == (molecule.GetNumAtoms(), molecule.GetNumBonds())
-        assert row.truth == row.cells["p_np"]
-    (one,) = fitted.explain([rows[0].smiles])
-    assert np.allclose(rows[0].atoms, one.node_mask[:, 0])
-    assert explain_table(fitted.model_, TABLE, "smiles", most=5)[0].truth == ""  # the model does not know the column
-    with pytest.raises(OutlandError, match="is 'name' its column of SMILES"):
-        explain_table(fitted.model_, TABLE, "name", most=1)

@@ -55,7 +55,7 @@ class ModelFile(_Strict):
     spec: dict[str, Any]
     schema_: dict[str, Any]
     featurizer: dict[str, list[str]] | None
-    classes: list[str] | list[bool] | list[float]
+    classes: list[str] | list[bool] | list[int] | list[float]
     calibration: _Temperature
     distance: _Distance | None
     training: TrainingSummary
