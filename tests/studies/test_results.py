@@ -4,39 +4,7 @@ from dataclasses import replace
 import pytest
 
 from outland.studies import find_study
-from outland.studies.results import Results
-from outland.training import RunRecord
-
-
-def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
-    """A record with a test score, and nothing else of interest."""
-    plain = {
-        "key": "",
-        "spec": {},
-        "metric": metric,
-        "data": {},
-        "curves": [
-            {"epoch": epoch, "val": {metric: score - 0.1}, "test": {metric: score - 0.02 * (3 - epoch)}}
-            for epoch in range(4)
-        ],
-        "selection": {"ood_val": {"epoch": 3, "test": score}},
-        "selected": "ood_val",
-        "masks": {},
-        "parameters": {"total": 1_500_000},
-        "platform": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},
-        "timing": {"seconds": 60.0},
-    }
-    return RunRecord(**{**plain, **rest})
-
-
-def made(name: str, scores, seeds: int = 10, words=(), **rest) -> Results:
-    """Results of a study with a score for every (row, column, seed)."""
-    study = find_study(name)
-    results = Results(study, study.cells(seeds), words)
-    for cell in results.cells:
-        found = {place: scores(cell.row, cell.column, place) for place in range(seeds)}
-        results.records[cell.name] = {place: record(s, **rest) for place, s in found.items() if s is not None}
-    return results
+from tests.studies.cases import made
 
 
 def test_better_is_said_only_where_it_is_shown():
@@ -128,7 +96,7 @@ def test_ranks_over_complete_columns():
 
 
 def test_intervals_come_from_the_positives_of_the_test_part():
-    data = {"classes": {"test": [3898, 63]}}
+    data = {"class_counts": {"test": [3898, 63]}}
     results = made("covariate", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
     low, high, *classes = results.auc_interval(results.rows[0], results.columns[-1])
     assert classes == [63, 3898]
@@ -155,7 +123,7 @@ def test_a_score_that_could_not_be_taken_does_not_count():
 
 
 def test_few_positives_are_said():
-    data = {"classes": {"test": [3898, 63]}}
+    data = {"class_counts": {"test": [3898, 63]}}
     results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
     assert results.sampling_notes()[-1] == (
         "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "

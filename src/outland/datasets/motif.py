@@ -22,7 +22,7 @@ from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.progress import track
 from outland.storage.raw_files import DataFolder
 from outland.tables.splitting import Parts
@@ -242,11 +242,11 @@ def _pack(drawn: _Drawn) -> PackedGraphs:
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(node_counts)
     return PackedGraphs(
         x=torch.ones(int(node_counts.sum()), 1),
-        edge_index=smallest(edge_index),
+        edge_index=to_smallest_int(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(label.copy()),
-        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
         environment=torch.from_numpy(environment.copy()),
         node_truth=torch.arange(len(first)) - first >= base_counts.repeat_interleave(node_counts),
         edge_truth=(edge_index >= base_counts.repeat_interleave(edge_counts)).all(0),
