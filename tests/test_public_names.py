@@ -5,7 +5,6 @@ import sys
 
 import outland
 
-
 CLASSES = ["GraphClassifier", "GraphRegressor", "Method", "RunSpec", "ShiftSettings", "TrainedModel"]
 FUNCTIONS = ["evaluate_models", "find_study", "fit", "load_model", "load_splits", "measure_shift", "run", "save_model"]
 
