@@ -278,7 +278,7 @@ class MethodCase:
         assert torch.equal(before, run.method.dropout_random.get_state())
         drops = [part for part in run.method.modules() if isinstance(part, Dropout)]
         assert drops
-        assert all(part.random is run.method.dropout_random for part in drops)
+        assert all(part.generator is run.method.dropout_random for part in drops)
 
     def test_a_step_waits_for_nothing(self, any_set):
         schema, graphs = any_set

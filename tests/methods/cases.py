@@ -4,8 +4,8 @@ import dataclasses
 
 import torch
 
-from outland.graphs import Batches, PackedGraphs, Schema, Task
-from outland.graphs.gather import Gatherer, Shape
+from outland.graphs import Batches, BatchShape, PackedGraphs, Schema, Task
+from outland.graphs.gather import Gatherer
 from outland.methods import Progress, build_method, method_settings
 from outland.methods.parts.weighting import WeightingSettings, scaled_dependence
 from tests.cases import SMALL, doubled
@@ -66,7 +66,7 @@ def motif_batch(motif, size=6, layout="exact"):
 
 def padded_with_graphs(graphs):
     """All graphs as one batch, and three that are padding."""
-    shape = Shape(len(graphs) + 3, int(graphs.node_counts.sum()) + 5, int(graphs.edge_counts.sum()) + 4)
+    shape = BatchShape(len(graphs) + 3, int(graphs.node_counts.sum()) + 5, int(graphs.edge_counts.sum()) + 4)
     return doubled(Gatherer(graphs).padded(torch.arange(len(graphs)), shape))
 
 

@@ -18,7 +18,7 @@ import torch
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
@@ -67,11 +67,11 @@ def _batch_graphs(batch: Batch) -> Arrays:
     edge_counts = torch.from_numpy(near.sum((1, 2)))
     packed = PackedGraphs(
         x=torch.from_numpy(gray.reshape(-1, 1)),
-        edge_index=smallest(edge_index),
+        edge_index=to_smallest_int(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(labels.astype(np.int64)),
-        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
         extra={"position": torch.from_numpy(centers.astype(np.float16))},
     )
     return {name: tensor.numpy() for name, tensor in packed.tensors().items()}

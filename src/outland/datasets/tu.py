@@ -26,7 +26,7 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.storage.raw_files import DataFolder, RawFile
 
 FOLDS = 10
@@ -196,14 +196,14 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
     node_counts = torch.from_numpy(np.bincount(owner, minlength=len(labels)))
     edge_counts = torch.from_numpy(np.bincount(owner[source], minlength=len(labels)))
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
-    edge_index = smallest(torch.from_numpy(np.stack([source, target])) - first)
+    edge_index = to_smallest_int(torch.from_numpy(np.stack([source, target])) - first)
     graphs = PackedGraphs(
-        x=smallest(torch.from_numpy(category)[:, None]),
+        x=to_smallest_int(torch.from_numpy(category)[:, None]),
         edge_index=edge_index,
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(np.unique(labels, return_inverse=True)[1]),
-        reverse=smallest(_reverse(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(_reverse(edge_index, node_counts, edge_counts)),
     )
     return graphs, Features(1, (int(category.max()) + 1,))
 

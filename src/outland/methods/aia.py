@@ -13,8 +13,9 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.random_masks import random_mask
-from outland.methods.parts.ratio import Indicator, ratio_penalty
-from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, statistics_kept
+from outland.methods.parts.ratio import ratio_penalty
+from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, frozen_running_stats
+from outland.ops import Indicator
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
 
@@ -26,8 +27,8 @@ class AIASettings(MethodSettings):
         lr: β, of the classifier θ and the stable feature generator θ₂.
         lr_augmenter: α, of the adversarial augmenter θ₁.
         gamma: γ, weight of the distance of an augmented graph's embedding from the original's.
-        lambda_s: λ_s, share of nodes and edges that the stable mask should keep.
-        lambda_a_node, lambda_a_edge: λ_a, share that the adversarial mask should keep.
+        lambda_s: share of nodes and edges that the stable mask should keep.
+        lambda_a_node, lambda_a_edge: share that the adversarial mask should keep.
         stable_weight, adversarial_weight: of the two regularisers; the paper has 1.
         distance: between the embeddings of a graph and its augmented form: `squared`, or its `mean` over coordinates.
         indicator: second term of the regulariser: `hard`, as printed, a constant; `soft`, with a gradient; or `none`.
@@ -160,7 +161,7 @@ class AIA(Method[AIASettings]):
         merged = stable.merge(adversarial)
         ratio = ratio_penalty(stable, batch, settings.lambda_s, settings.lambda_s, settings.indicator)
         logits = self.classifier(batch, stable, states, edge_states)
-        with statistics_kept(self.classifier) if settings.statistics == "stable" else nullcontext():
+        with frozen_running_stats(self.classifier) if settings.statistics == "stable" else nullcontext():
             augmented_logits = self.classifier(batch, merged, states, edge_states)
         return {
             "stable": self.risk(logits, batch),

@@ -4,7 +4,7 @@ from outland.spec import DataSettings, RunSpec, TrainSettings
 from outland.training.evaluate import evaluate, predict
 from outland.training.fleet import FleetResult, run_fleet
 from outland.training.record import RunRecord
-from outland.training.runs import load_model, prepare, run
+from outland.training.runs import prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
 from outland.training.trainer import Trainer
 
@@ -22,7 +22,6 @@ __all__ = [
     "TrainSettings",
     "Trainer",
     "evaluate",
-    "load_model",
     "predict",
     "prepare",
     "run",

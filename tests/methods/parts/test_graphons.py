@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from outland.graphs import Features, PackedGraphs, Task
-from outland.graphs.gather import Gatherer, Shape
+from outland.graphs import BatchShape, Features, PackedGraphs, Task
+from outland.graphs.gather import Gatherer
 from outland.methods import build_method, method_settings
 from outland.methods.parts.graphons import Graphon, class_labels, fit_graphon, join, mixed_graphs, sample_graphs, usvt
 from tests.cases import SMALL, doubled
@@ -204,7 +204,7 @@ class TestGraphons:
     def test_joined_batches_are_the_batch_of_all(self, any_set, layout):
         schema, graphs = any_set
         erm = build_method("erm", schema, SMALL, method_settings("erm", {})).double()
-        more = Gatherer(graphs).padded(torch.tensor([4, 0, 2]), Shape(3, 30, 40))
+        more = Gatherer(graphs).padded(torch.tensor([4, 0, 2]), BatchShape(3, 30, 40))
         joint = join(whole(graphs, layout), more)
         plain = whole(graphs.select(torch.tensor([0, 1, 2, 3, 4, 5, 4, 0, 2])))
         logits = erm(doubled(joint))  # in training mode: batch norm must see the real rows of both
