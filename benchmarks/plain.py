@@ -17,8 +17,8 @@ import reference
 import torch
 from torch_geometric.loader import DataLoader
 
+from outland.spec import load_splits
 from outland.training import RunSpec, run
-from outland.training.runs import load_splits
 
 WIDTH, BATCH, EPOCHS, PARTS = 64, 64, 20, ("id_test", "val", "test")
 WORDS = ["data.limit=3000", f"backbone.width={WIDTH}", f"train.batch_size={BATCH}", f"train.epochs={EPOCHS}"]

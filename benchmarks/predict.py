@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from outland.estimators.streaming import predict_table
+
 from outland.chem.featurizer import parse
 from outland.estimators import GraphClassifier
-from outland.estimators.streaming import predict_table
 
 HERE = Path(__file__).resolve().parents[1]
 

@@ -36,6 +36,21 @@ def cache(tmp_path_factory, worker_id) -> Cache:
 
 
 @pytest.fixture(scope="session")
+def fitted():
+    """A small AIA on the BBBP sample."""
+    from outland.estimators import GraphClassifier
+    from tests.models.cases import SMALL, bbbp
+
+    return GraphClassifier("aia", epochs=6, backbone=SMALL, method_params={"lr": 0.01}).fit(*bbbp())
+
+
+@pytest.fixture(scope="session")
+def model_folder(fitted, tmp_path_factory) -> Path:
+    """The folder of `fitted`."""
+    return fitted.save(tmp_path_factory.mktemp("models") / "bbbp")
+
+
+@pytest.fixture(scope="session")
 def motif(cache) -> Splits:
     return find_dataset("motif").load("base", "covariate", cache=cache)
 

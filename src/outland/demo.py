@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from outland.graphs import Cache
+from outland.models import load_model
+from outland.models.messages import format_score
 from outland.report.masks import draw_masks
-from outland.training import RunRecord, RunSpec, load_model, prepare, run
-from outland.training.callbacks import format_score, progress_callback
-from outland.training.runs import RunFolder
+from outland.training import RunRecord, RunSpec, prepare, run
+from outland.training.callbacks import progress_callback
+from outland.training.run_folder import RunFolder
 
 # Small enough for two cores and three minutes; the paper's setting is 18,000 graphs, width 300, 100 epochs.
 _SETTINGS = [
@@ -75,7 +77,7 @@ def _comparison(records: dict[str, RunRecord]) -> str:
 
 def _draw(spec: RunSpec, folder: Path, picture: Path, cache: Cache | None) -> None:
     """Draw the first test graph of each class."""
-    method = load_model(folder)
+    method = load_model(folder).method
     _, splits = prepare(spec, torch.device("cpu"), cache)
     test = splits["test"]
     labels = splits.graphs.y[test]

@@ -21,8 +21,8 @@ def sample_digits() -> tuple[np.ndarray, np.ndarray]:
 
 def published_file(folder: Path, graphs: PackedGraphs, training: int) -> Path:
     records = [
-        {"x": one.x, "edge_index": one.edge_index, "pos": torch.zeros(75, 2), "y": one.y}
-        for one in graphs.to_data_list()
+        {"x": graph.x, "edge_index": graph.edge_index, "pos": torch.zeros(75, 2), "y": graph.y}
+        for graph in graphs.to_data_list()
     ]
     path = folder / PUBLISHED.path
     path.parent.mkdir(parents=True, exist_ok=True)

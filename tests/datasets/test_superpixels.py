@@ -13,9 +13,9 @@ from outland.graphs import Cache, PackedGraphs
 from tests.datasets.cases import published_file
 
 
-def same(one: PackedGraphs, other: PackedGraphs) -> bool:
-    """Whether the graphs are; only those cut here know where their superpixels lie."""
-    first, second = ({k: v for k, v in g.tensors().items() if k != "extra.position"} for g in (one, other))
+def same(graphs: PackedGraphs, others: PackedGraphs) -> bool:
+    """Whether all tensors but the positions are equal: the published file has none."""
+    first, second = ({k: v for k, v in g.tensors().items() if k != "extra.position"} for g in (graphs, others))
     return first.keys() == second.keys() and all(value.equal(second[name]) for name, value in first.items())
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from outland.storage.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import Killer, finish, status, told
+from tests.faults.harness import Killer, finish, scaled, status, told
 from tests.faults.hostile import resealed
 
 pytest.importorskip("outland.estimators", reason="this version has no `outland predict`")
@@ -30,7 +30,7 @@ def test_predictions(model, tmp_path, tally):
     words = ["predict", str(model), str(table), "--no-shift", "--out"]
     length = finish(children.command, [*words, str(whole)], log, tmp_path / "cache")
     killer = Killer(seed=5)
-    while killer.kills < 15:
+    while killer.kills < scaled(15):
         if killer.let(length, children.command, [*words, str(out)], log, tmp_path / "cache"):
             assert not out.exists() or out.read_bytes() == whole.read_bytes()
         else:

@@ -19,7 +19,7 @@ from outland.studies.engines.archives import unpack
 from outland.studies.tuned import with_tuned_settings
 from outland.tables.reading import column_names
 from outland.training import RunRecord, RunSpec, run
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 from tests.faults.hostile import Tried, sealed
 
 DEEP = "[" * 100_000

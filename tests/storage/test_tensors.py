@@ -20,11 +20,11 @@ def test_tensors_come_back_as_they_were(tmp_path):
     named |= {"none": torch.zeros(0, 3), "number": torch.tensor(2.5), "across": torch.arange(6).reshape(2, 3).T}
     write_tensors(
         tmp_path / "t",
-        {**named, "pieces": ChunkedTensor((2, 3), torch.int64, [torch.arange(4).byte(), torch.arange(2)])},
+        {**named, "chunks": ChunkedTensor((2, 3), torch.int64, [torch.arange(4).byte(), torch.arange(2)])},
     )
-    found = load_file(tmp_path / "t")
-    assert found.pop("pieces").tolist() == [[0, 1, 2], [3, 0, 1]]
-    assert found.keys() == named.keys()
-    assert all(torch.equal(found[name], named[name]) and found[name].dtype == named[name].dtype for name in named)
+    loaded = load_file(tmp_path / "t")
+    assert loaded.pop("chunks").tolist() == [[0, 1, 2], [3, 0, 1]]
+    assert loaded.keys() == named.keys()
+    assert all(torch.equal(loaded[name], named[name]) and loaded[name].dtype == named[name].dtype for name in named)
     with pytest.raises(ValueError, match="the chunks of a tensor are not what its shape says"):
         write_tensors(tmp_path / "t", {"a": ChunkedTensor((3,), torch.int64, [torch.arange(2)])})

@@ -96,7 +96,7 @@ def test_ranks_over_complete_columns():
 
 
 def test_intervals_come_from_the_positives_of_the_test_part():
-    data = {"classes": {"test": [3898, 63]}}
+    data = {"class_counts": {"test": [3898, 63]}}
     results = made("covariate", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
     low, high, *classes = results.auc_interval(results.rows[0], results.columns[-1])
     assert classes == [63, 3898]
@@ -123,7 +123,7 @@ def test_a_score_that_could_not_be_taken_does_not_count():
 
 
 def test_few_positives_are_said():
-    data = {"classes": {"test": [3898, 63]}}
+    data = {"class_counts": {"test": [3898, 63]}}
     results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
     assert results.sampling_notes()[-1] == (
         "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outland.training import RunRecord, RunSpec, load_model, run
+from outland.models import load_model
+from outland.training import RunRecord, RunSpec, run
 from tests.faults.children import command
 from tests.training.cases import StopsAfter
 from tests.training.two_processes import as_ranks
@@ -36,7 +37,7 @@ def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_pa
     assert record.curves[0] == alone.curves[0]  # what one process had done before
     ours, theirs = (row.curves[2]["loss"]["risk.risk"] for row in (record, alone))
     assert ours == pytest.approx(theirs, abs=1e-3)
-    assert load_model(tmp_path / spec.slug).parameter_counts() == record.parameters
+    assert load_model(tmp_path / spec.slug).method.parameter_counts() == record.parameters
 
     plain = [word for word in words if word != "--resume"]
     assert as_ranks(command, plain, tmp_path / "log", cache.folder) == [2, 0]

@@ -1,6 +1,5 @@
 """Runs side by side."""
 
-import dataclasses
 import gc
 import weakref
 
@@ -43,7 +42,7 @@ class Raises(Callback):
 
 
 def without_timing(record: RunRecord) -> dict:
-    return {name: value for name, value in dataclasses.asdict(record).items() if name != "timing"}
+    return {name: value for name, value in record.model_dump().items() if name != "timing"}
 
 
 @pytest.mark.parametrize("width", [1, 3, 10])

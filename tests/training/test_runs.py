@@ -10,7 +10,7 @@ import torch
 
 from outland.errors import OutlandError
 from outland.training import RunRecord, RunSpec, prepare, run
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 
 WORDS = ["data.limit=96", "backbone.width=8", "train.epochs=5", "train.batch_size=16"]
 
@@ -39,9 +39,10 @@ def test_run_leaves_record_and_model(tmp_path, cache):
     assert record.parameters["total"] == sum(v for k, v in record.parameters.items() if k not in ("total", "inference"))
     assert record.platform["torch"] == torch.__version__
     assert not folder.checkpoints.newest()
-    from outland.training import evaluate, load_model
+    from outland.models import load_model
+    from outland.training import evaluate
 
-    method = load_model(folder.path)
+    method = load_model(folder.path).method
     assert set(record.masks["test"]) == {"rocauc", "precision_at_k"}
     _, splits = prepare(spec(), torch.device("cpu"), cache)
 

@@ -23,9 +23,7 @@ DatasetName = Annotated[
 ]
 Domain = Annotated[
     str | None,
-    typer.Option(
-        "--domain", "--shift", help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"
-    ),
+    typer.Option(help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"),
 ]
 Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
@@ -35,6 +33,16 @@ Data = Annotated[
         metavar="DIR",
         callback=_folder,
         help=r"Folder of raw files. \[default: $OUTLAND_DATA, else the cache]",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting, as in method.gamma=0.5; comes last."),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE.toml|none", help=r"Hyper-parameters to start from. \[default: the dataset's own recipe]"
     ),
 ]
 Smiles = Annotated[str, typer.Option(help="Your table's column of SMILES.")]
@@ -63,14 +71,14 @@ def table_domain(domain: str | None, split: str | None, time: str | None) -> str
     return domain or ("column" if split else "time" if time else None)
 
 
-def table_settings(dataset: str, **columns: Any) -> Any:
-    """Settings of the user's table, if that is what `dataset` names; else None."""
+def table_settings(dataset: str, required: bool = False, **columns: Any) -> Any:
+    """Settings of the user's table, if that is what `dataset` names or what is `required`; else None."""
     named = [name for name in ("target", "environment", "split", "time") if columns.get(name)]
-    if not Path(dataset).suffix:
+    if not Path(dataset).suffix and not required:
         if named:
             raise OutlandError(f"--{named[0]} is for a table of your own, and {dataset} is not a file")
         return None
-    if not (Path(dataset).exists() or named):
+    if not (Path(dataset).exists() or named or required):
         return None
     from outland.datasets import TableSettings
     from outland.settings import change

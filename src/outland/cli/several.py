@@ -7,8 +7,9 @@ from statistics import fmean, pstdev
 import typer
 
 from outland.datasets import DataFolder
+from outland.models.messages import format_score
 from outland.training import RunSpec, run_fleet
-from outland.training.callbacks import FleetProgress, format_score
+from outland.training.callbacks import FleetProgress
 from outland.training.trackers import tracked
 
 

@@ -12,12 +12,18 @@ from outland.errors import OutlandError, counted
 
 _SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
 First = Annotated[str, typer.Argument(metavar="A", help=_SIDE)]
-Second = Annotated[str, typer.Argument(metavar="B", help="The other set, named likewise.")]
+Second = Annotated[
+    str | None,
+    typer.Argument(metavar="[B]", help="The other set, named likewise; not with --model.", show_default=False),
+]
 
 
 def shift(
     first: First,
-    second: Second,
+    second: Second = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Measure from the training graphs of this model folder, instead of from B.")
+    ] = None,
     trials: Annotated[int, typer.Option(min=1, help="How often all is done again, with other draws.")] = 5,
     most: Annotated[int, typer.Option(help="At most so many graphs a side in each trial.")] = 1000,
     epsilon: Annotated[
@@ -40,40 +46,75 @@ def shift(
     target: Target = None,
     task: TaskKind = "auto",
 ) -> None:
-    """Measure how far apart two sets of graphs are: two parts of a dataset, or two tables of molecules.
+    """Measure how far apart two sets of graphs are: parts of a dataset, tables of molecules, or a model's training set.
 
     Prints the covariate shift (GCS), its spread over trials and its null (the same graphs parted at random), the
     correlation shift where labels are known, and a sentence that says which shift there is. Takes minutes.
     """
-    from outland.datasets import DataFolder, TableSettings
+    from outland.datasets import DataFolder
     from outland.devices import find_device
-    from outland.settings import change
     from outland.shift import measure_shift
-    from outland.shift.sources import find_sides, is_table
+    from outland.shift.sources import find_sides
 
     settings = _settings(trials, most, epsilon, set_ or [])
-    tables = is_table(first) and is_table(second)
-    if picture is not None and not tables:
-        raise OutlandError("--picture is for two tables of molecules")
-    if picture is not None and picture.exists() and not force:
-        raise OutlandError(f"{picture} exists: choose another --picture, or replace it with --force")
-    table = change(TableSettings(""), {"smiles": smiles, "target": tuple(target or ()), "task": task}, "table")
-    sides = find_sides(first, second, table, DataFolder(data))
-    result = measure_shift(
-        sides.first,
-        sides.second,
-        schema=sides.schema,
-        labels=labels and sides.labels,
-        settings=settings,
-        seed=seed,
-        device=find_device(device),
-    )
+    if (second is None) == (model is None):
+        raise OutlandError(
+            "name two sets of graphs, A and B, or one and the --model whose training graphs are the other"
+        )
+    tables = _are_tables(first, second, model, picture, force)
+    files, options = DataFolder(data), {"settings": settings, "seed": seed, "device": find_device(device)}
+    if model is not None:
+        first, second, result, notes = _from_model(model, first, smiles, files, options)
+    else:
+        assert second is not None
+        sides = find_sides(first, second, _table(smiles, target, task), files)
+        used = labels and sides.labels
+        result = measure_shift(sides.first, sides.second, schema=sides.schema, labels=used, **options)
+        notes = list(sides.notes)
     news = _news(first, second, smiles, picture) if tables else {}
-    plain = {"first": first, "second": second, **result.to_json(), "notes": [*sides.notes, *result.notes], **news}
+    plain = {"first": first, "second": second, **result.to_json(), "notes": [*notes, *result.notes], **news}
     if as_json:
         typer.echo(json.dumps(plain, indent=1))
     else:
         _show(result, plain)
+
+
+def _are_tables(first: str, second: str | None, model: Path | None, picture: Path | None, force: bool) -> bool:
+    """Whether two tables are compared; refuse a picture of others, or one that is there."""
+    from outland.datasets.parts import is_table
+
+    tables = model is None and is_table(first) and is_table(second or "")
+    if picture is not None and not tables:
+        raise OutlandError("--picture is for two tables of molecules")
+    if picture is not None and picture.exists() and not force:
+        raise OutlandError(f"{picture} exists: choose another --picture, or replace it with --force")
+    return tables
+
+
+def _table(smiles: str, target: list[str] | None, task: str) -> Any:
+    from outland.datasets import TableSettings
+    from outland.settings import change
+
+    return change(TableSettings(""), {"smiles": smiles, "target": tuple(target or ()), "task": task}, "table")
+
+
+def _from_model(
+    folder: Path, name: str, smiles: str, data: Any, options: dict[str, Any]
+) -> tuple[str, str, Any, list[str]]:
+    """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
+    from outland.datasets.parts import is_table
+    from outland.models import load_model
+    from outland.models.named_graphs import load_part
+    from outland.shift.from_model import shift_from_training
+    from outland.tables.smiles_table import read_unlabelled
+
+    model, notes = load_model(folder), list[str]()
+    if is_table(name):
+        graphs, notes = read_unlabelled(name, smiles)
+    else:
+        graphs = load_part(model, name, data=data)
+    result = shift_from_training(model, graphs, data=data, **options)
+    return f"training of {folder}", name, result, notes
 
 
 def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""The scikit-learn face: what the estimators on SMILES, RDKit molecules or PyG graphs share."""
+"""What the scikit-learn estimators on SMILES, RDKit molecules or PyG graphs share."""
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,99 +12,67 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from outland.devices import find_device
-from outland.errors import unknown
-from outland.estimators.explaining import explain_graphs
-from outland.estimators.fitting import Plan, train_model
-from outland.estimators.folder import load_folder, save_folder
+from outland.devices import find_device, one_thread
 from outland.estimators.inputs import BadInput, Inputs, read_inputs
-from outland.estimators.model import Answers, FittedModel
-from outland.estimators.seen import sorted_hashes
-from outland.estimators.splitting import Shift, resolve_shift, split_validation, training_environments
+from outland.estimators.splitting import DOMAINS, Domain, resolve_domain, split_validation, training_environments
 from outland.graphs import Schema, Splits, Task
-from outland.methods import find_method, method_settings
-from outland.nn import BackboneSettings
-from outland.shift import ShiftResult, ShiftSettings, measure_shift
-from outland.storage.snapshots import DamagedSnapshot
-from outland.training import TrainSettings
+from outland.methods import find_method
+from outland.models import Predictions, TrainedModel, load_model, save_model
+from outland.models.explanations import explain_graphs
+from outland.shift import ShiftResult, ShiftSettings
+from outland.shift.from_model import QUICK, shift_from_training
+from outland.spec import RunSpec
+from outland.tables.duplicates import sorted_hashes
+from outland.training import RunRecord
 from outland.training.callbacks import progress_callback
+from outland.training.runs import Training
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
 
-_GROUPS = {"method": "settings", "backbone": "backbone", "train": "train"}
-QUICK_SHIFT = ShiftSettings(trials=2, most=500, folds=3, steps=100)  # half a minute
+_RENAMED = {"shift": "domain", "settings": "method_params"}
 
 
 class GraphEstimator(BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share.
 
-    Single settings can be named as `method__gamma`, `backbone__width` or `train__batch_size` in `set_params` and in the
-    grid of a search; `search_space` is the grid that goes with the method.
-
     Attributes:
-        model_: the fitted model.
+        model_: the trained model.
+        record_: of its training: curves, selection, timing; not there after `load`.
     """
 
-    classifies: ClassVar[bool]
-    model_: FittedModel
+    predicts_classes: ClassVar[bool]
+    model_: TrainedModel
+    record_: RunRecord
 
     def __init__(
         self,
         method: str = "aia",
         *,
-        shift: Shift = "auto",
+        domain: Domain = "auto",
         validation: float = 0.1,
         epochs: int | None = None,
-        settings: Mapping[str, Any] | None = None,
+        method_params: Mapping[str, Any] | None = None,
         backbone: Mapping[str, Any] | None = None,
         train: Mapping[str, Any] | None = None,
         random_state: int | None = 0,
         device: str = "cpu",
         verbose: bool = False,
+        **renamed: Any,
     ) -> None:
-        self.method, self.validation, self.epochs = method, validation, epochs
-        self.settings, self.backbone, self.train = settings, backbone, train
+        self.method, self.domain, self.validation, self.epochs = method, domain, validation, epochs
+        self.method_params, self.backbone, self.train = method_params, backbone, train
         self.random_state, self.device, self.verbose = random_state, device, verbose
-        self._shift = shift  # `shift` itself is what is asked of a fitted model
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments; deep, also the single settings that are changed, as `method__gamma`."""
-        found = {name: getattr(self, "_shift" if name == "shift" else name) for name in self._get_param_names()}
-        if deep:
-            for group, attribute in _GROUPS.items():
-                given = getattr(self, attribute) or {}
-                found |= {f"{group}__{name}": value for name, value in given.items()}
-        return found
-
-    def _names(self, group: str) -> list[str]:
-        """What can be set in a group."""
-        kinds: dict[str, Any] = {"backbone": BackboneSettings, "train": TrainSettings}
-        if group == "method":
-            return list(vars(method_settings(self.method, {})))
-        return list(vars(kinds[group]()))
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments, or single settings as `method__gamma`."""
-        valid = self._get_param_names()
-        if "method" in params:  # what else is set may belong to it
-            self.method = params["method"]
-        for name, value in params.items():
-            group, dunder, setting = name.partition("__")
-            if dunder and group in _GROUPS:
-                if setting not in self._names(group):
-                    raise BadInput(str(unknown(f"setting of {group}", setting, self._names(group))))
-                setattr(self, _GROUPS[group], {**(getattr(self, _GROUPS[group]) or {}), setting: value})
-            elif name in valid:
-                setattr(self, "_shift" if name == "shift" else name, value)
-            else:
-                raise BadInput(str(unknown(f"parameter of {type(self).__name__}", name, valid)))
-        return self
+        for old, value in renamed.items():
+            if old not in _RENAMED:
+                raise TypeError(f"{type(self).__name__} has no parameter '{old}'")
+            warnings.warn(f"'{old}' is now called '{_RENAMED[old]}'", FutureWarning, stacklevel=3)
+            setattr(self, _RENAMED[old], value)
 
     def search_space(self) -> dict[str, list[Any]]:
         """The method's own grid, for `GridSearchCV` and its like; where it has none, a few learning rates."""
         space = find_method(self.method).space or {"lr": (1e-2, 1e-3, 1e-4)}
-        return {f"method__{name}": list(values) for name, values in space.items()}
+        return {"method_params": [dict(zip(space, values, strict=True)) for values in product(*space.values())]}
 
     def fit(self, X: Any, y: Any, environments: Any = None) -> Self:  # noqa: N803
         """Train.
@@ -110,45 +80,63 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         Args:
             X: SMILES, RDKit molecules or PyG graphs, one a row.
             y: a label for each row.
-            environments: where each row comes from, for methods that ask; without them rows are parted by scaffold or
+            environments: where each row comes from, for methods that ask; without them rows are grouped by scaffold or
                 size.
         """
-        wanted = self._shift == "auto" or self._shift == "scaffold"
-        inputs = read_inputs(X, scaffold=wanted, clusters=self._shift == "cluster")
-        shift = resolve_shift(self._shift, inputs.kind)
-        labels, task, classes = self._labels(y, len(inputs.graphs))
-        seed = 0 if self.random_state is None else int(self.random_state)
-        parts = split_validation(inputs, shift, self.validation, environments, seed)
-        environment, number = training_environments(inputs, shift, parts["train"], environments)
-        graphs = replace(inputs.graphs, y=labels, environment=environment)
-        schema = Schema(inputs.node, task, inputs.edge, number)
-        changes = {"method": self.settings, "backbone": self.backbone, "train": self.train}
-        model = train_model(
-            Splits(graphs, parts, schema, {"domain": shift}),
-            Plan.make(self.method, self.epochs, self._balance(), changes),
-            kind=inputs.kind,
-            classes=classes,
-            seed=seed,
-            device=find_device(self.device),
-            callback=progress_callback() if self.verbose else None,
-        )
-        model.about.update(shift=shift, estimator=self._plain_params())
-        self.model_ = replace(model, seen=sorted_hashes(inputs.texts))
-        self._fitted()
+        inputs = read_inputs(X, scaffold=self.domain in ("auto", "scaffold"), clusters=self.domain == "cluster")
+        splits = self._splits(inputs, y, environments)
+        spec = self._spec(splits)
+        device = find_device(self.device)
+        callback = progress_callback() if self.verbose else None
+        with one_thread():
+            training = Training(spec, splits.to(device), device, callback=callback)
+            for _ in training.steps():
+                pass
+        self.record_ = training.record()
+        self.model_ = replace(training.model(), training_hashes=sorted_hashes(inputs.texts))
+        self._set_fitted_attributes()
         return self
 
-    def _balance(self) -> bool:
-        return False
+    def _splits(self, inputs: Inputs, y: Any, environments: Any) -> Splits:
+        domain = resolve_domain(self.domain, inputs.kind)
+        labels, task, classes = self._labels(y, len(inputs.graphs))
+        parts = split_validation(inputs, domain, self.validation, environments, self._seed())
+        environment, count = training_environments(inputs, domain, parts["train"], environments)
+        graphs = replace(inputs.graphs, y=labels, environment=environment)
+        source = {"domain": domain, "classes": list(classes), "validation": self.validation}
+        return Splits(graphs, parts, Schema(inputs.node, task, inputs.edge, count), source)
 
-    def _fitted(self) -> None:
+    def _spec(self, splits: Splits) -> RunSpec:
+        """The run of these parameters on splits in memory."""
+        train = {**(self.train or {}), **self._train_changes()}
+        if self.epochs is not None:
+            train["epochs"] = self.epochs
+        changes = {"method": self.method_params or {}, "backbone": self.backbone or {}, "train": train}
+        return RunSpec.make(
+            "memory",
+            self.method,
+            domain=splits.source["domain"],
+            kind="none" if splits.source["domain"] == "random" else "covariate",
+            seed=self._seed(),
+            changes=changes,
+            data_checksum=splits.checksum(),
+        )
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
+
+    def _train_changes(self) -> dict[str, Any]:
+        return {"class_balance": False}
+
+    def _set_fitted_attributes(self) -> None:
         """Set what scikit-learn expects of a fitted estimator."""
 
     def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
         raise NotImplementedError
 
-    def _answers(self, X: Any) -> Answers:  # noqa: N803
+    def _predictions(self, X: Any) -> Predictions:  # noqa: N803
         check_is_fitted(self, "model_")
-        return self.model_.answer(self._read(X).fitting(self.model_.schema))
+        return self.model_.predict(self._read(X).matching(self.model_.schema))
 
     def _read(self, X: Any) -> Inputs:  # noqa: N803
         inputs = read_inputs(X)
@@ -157,9 +145,12 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         return inputs
 
     def distance(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """How unusual each row is for the model: one training row in twenty lies above 1 (see `Familiar`)."""
-        found: np.ndarray[Any, Any] = self._answers(X).distances.numpy()
-        return found
+        """How unusual each row is for the model: one training row in twenty lies above 1 (see `KNNDistance`)."""
+        distances = self._predictions(X).distances
+        if distances is None:
+            raise BadInput(f"{self.model_.method.name} has no embeddings to take distances of")
+        array: np.ndarray[Any, Any] = distances.numpy()
+        return array
 
     def explain(self, X: Any) -> list["Explanation"]:  # noqa: N803
         """What each prediction rests on, as PyG explanations with `node_mask` and `edge_mask`.
@@ -167,38 +158,45 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         Methods with a stable mask give it; for others it is the gradient's saliency. `kind` of each says which.
         """
         check_is_fitted(self, "model_")
-        return explain_graphs(self.model_, self._read(X).fitting(self.model_.schema))
+        return explain_graphs(self.model_, self._read(X).matching(self.model_.schema))
 
-    def shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
+    def measure_shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
         """How far rows are from those the model was trained on (GCS); at least twenty are needed."""
         check_is_fitted(self, "model_")
-        graphs = self._read(X).fitting(self.model_.schema)
-        schema, seed = self.model_.schema, self.model_.about["seed"]
-        return measure_shift(
-            self.model_.sample, graphs, schema=schema, labels=False, settings=settings or QUICK_SHIFT, seed=seed
-        )
+        graphs = self._read(X).matching(self.model_.schema)
+        return shift_from_training(self.model_, graphs, settings or QUICK, self.model_.spec.seed)
 
     def save(self, folder: Path | str, force: bool = False) -> Path:
         """Write the model folder; an existing one is replaced only with `force`."""
         check_is_fitted(self, "model_")
-        return save_folder(self.model_, Path(folder), force)
+        return save_model(self.model_, folder, force)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "cpu") -> Self:
-        """Read a model folder. Nothing in it is executed."""
-        model = load_folder(Path(folder), find_device(device))
-        if (model.task.kind != "regression") is not cls.classifies:
+    def load(cls, folder: Path | str, device: str = "cpu", trust_code: bool = False) -> Self:
+        """Read a model folder. Nothing in it is executed, unless `trust_code` says that a method's file may be."""
+        model = load_model(folder, device, trust_code)
+        if (model.task.kind != "regression") is not cls.predicts_classes:
             kind, right = ("classes", "GraphClassifier") if model.classes else ("numbers", "GraphRegressor")
             raise BadInput(f"the model in {folder} predicts {kind}: load it with {right}")
-        try:
-            found = cls(**{**model.about.get("estimator", {}), "device": device})
-        except TypeError as problem:
-            raise DamagedSnapshot(f"{folder} does not fit together: {problem}") from None
-        found.model_ = model
-        found._fitted()
-        return found
+        estimator = cls(**cls._params_of(model), device=device)
+        estimator.model_ = model
+        estimator._set_fitted_attributes()
+        return estimator
 
-    def _plain_params(self) -> dict[str, Any]:
-        """The constructor's arguments as a file can hold them."""
-        found = self.get_params(deep=False)
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+    @classmethod
+    def _params_of(cls, model: TrainedModel) -> dict[str, Any]:
+        """The parameters whose `fit` makes the run of a model."""
+        spec = model.spec
+        train = asdict(spec.train)
+        epochs, total = train.pop("epochs"), train.pop("total_samples")
+        del train["class_balance"]
+        return {
+            "method": spec.method,
+            "domain": spec.domain if spec.domain in DOMAINS else "auto",
+            "validation": model.training.data.get("validation", 0.1),
+            "epochs": None if total else epochs,
+            "method_params": asdict(spec.method_params),
+            "backbone": asdict(spec.backbone),
+            "train": train,
+            "random_state": spec.seed,
+        }

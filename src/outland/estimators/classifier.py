@@ -9,86 +9,92 @@ from sklearn.base import ClassifierMixin
 
 from outland.estimators.base import GraphEstimator
 from outland.estimators.inputs import BadInput
-from outland.estimators.splitting import Shift
+from outland.estimators.splitting import Domain
 from outland.graphs import Task
+from outland.models import TrainedModel
 
 
 class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
-    """Tells classes of molecules or graphs apart, also where they are unlike the training ones.
+    """A classifier of molecules or graphs, also of such as are unlike the training ones.
 
-    Validation rows are cut out of the training set so that they imitate the shift: with `shift="scaffold"`, whole
-    scaffolds, the rare ones. They choose the epoch and the temperature of the probabilities.
+    Validation rows are split off the training set so that they imitate the shift: with `domain="scaffold"`, whole
+    scaffolds, the rare ones. They select the epoch and the temperature of the probabilities.
 
     Args:
         method: a name from `outland list methods`, or NAME:PRESET.
-        shift: what will be new: `scaffold`, `size`, `cluster`, `random` (nothing) or `environment`; `auto` is scaffold
+        domain: what will be new: `scaffold`, `size`, `cluster`, `random` (nothing) or `environment`; `auto` is scaffold
             for molecules and size for graphs.
         validation: share of the rows that is held out.
         epochs: passes over the training rows; None takes as many as make 40,000 looks at a graph, from 4 to 40.
         class_weight: `balanced` draws rare classes as often as the others (a row at most ten times an epoch), corrects
             the probabilities for it, and calls a row by the class that is likelier than its share in training; None
             leaves classes as they are.
-        settings, backbone, train: changes of the method's settings, the network's, and the training frame's.
+        method_params, backbone, train: changes of the method's settings, the network's, and the training loop's.
         random_state: decides everything random.
         device: `cpu`, `cuda`, or `auto`.
         verbose: show progress.
 
     >>> smiles = ["CCO", "CCN", "CCC", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C"] * 4
-    >>> model = GraphClassifier("erm", shift="random", validation=0.4, epochs=1)
+    >>> model = GraphClassifier("erm", domain="random", validation=0.4, epochs=1)
     >>> model = model.fit(smiles, (["chain"] * 3 + ["ring"] * 3) * 4)
     >>> model.predict_proba(["CCCl"]).shape, model.classes_.tolist()
     ((1, 2), ['chain', 'ring'])
     """
 
-    classifies: ClassVar[bool] = True
+    predicts_classes: ClassVar[bool] = True
     classes_: np.ndarray[Any, Any]
 
     def __init__(
         self,
         method: str = "aia",
         *,
-        shift: Shift = "auto",
+        domain: Domain = "auto",
         validation: float = 0.1,
         epochs: int | None = None,
         class_weight: Literal["balanced"] | None = "balanced",
-        settings: Mapping[str, Any] | None = None,
+        method_params: Mapping[str, Any] | None = None,
         backbone: Mapping[str, Any] | None = None,
         train: Mapping[str, Any] | None = None,
         random_state: int | None = 0,
         device: str = "cpu",
         verbose: bool = False,
+        **renamed: Any,
     ) -> None:
         super().__init__(
             method,
-            shift=shift,
+            domain=domain,
             validation=validation,
             epochs=epochs,
-            settings=settings,
+            method_params=method_params,
             backbone=backbone,
             train=train,
             random_state=random_state,
             device=device,
             verbose=verbose,
+            **renamed,
         )
         self.class_weight = class_weight
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The class of each row."""
-        answers = self._answers(X)
-        found: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(answers)]
-        return found
+        classes: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(self._predictions(X))]
+        return classes
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """Probabilities `[rows, classes]`, in the order of `classes_`; scaled on validation rows only."""
-        answers = self._answers(X)
-        return self.model_.probabilities(answers)
+        return self.model_.probabilities(self._predictions(X))
 
-    def _balance(self) -> bool:
+    def _train_changes(self) -> dict[str, Any]:
         if self.class_weight not in ("balanced", None):
             raise BadInput(f"class_weight is 'balanced' or None, not {self.class_weight!r}")
-        return self.class_weight == "balanced"
+        return {"class_balance": self.class_weight == "balanced"}
 
-    def _fitted(self) -> None:
+    @classmethod
+    def _params_of(cls, model: TrainedModel) -> dict[str, Any]:
+        class_weight = "balanced" if model.spec.train.class_balance else None
+        return {**super()._params_of(model), "class_weight": class_weight}
+
+    def _set_fitted_attributes(self) -> None:
         self.classes_ = np.array(self.model_.classes)
 
     def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
@@ -98,7 +104,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         if values.shape != (rows,):
             raise BadInput(f"y must have one label for each of {rows} rows, not the shape {values.shape}")
         if values.dtype == object:
-            values = _of_one_kind([one.item() if hasattr(one, "item") else one for one in values])
+            values = _as_array([value.item() if hasattr(value, "item") else value for value in values])
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise BadInput(f"row {int((~np.isfinite(values)).argmax())} has no label: leave such rows out")
         classes, codes = np.unique(values, return_inverse=True)
@@ -106,17 +112,17 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
             raise BadInput(f"every label is {classes[0].item()!r}: there is nothing to tell apart")
         if values.dtype.kind == "f" and (len(classes) > 50 or (classes != np.round(classes)).any()):
             raise BadInput("the labels are numbers, not classes: use GraphRegressor")
-        names = tuple(one.item() for one in classes)
+        names = tuple(name.item() for name in classes)
         if len(classes) == 2:
             return torch.from_numpy(codes.reshape(-1, 1).astype(np.float32)), Task("binary", 1, "rocauc"), names
         return torch.from_numpy(codes.reshape(-1).astype(np.int64)), Task("multiclass", len(classes), "accuracy"), names
 
 
-def _of_one_kind(labels: list[Any]) -> np.ndarray[Any, Any]:
+def _as_array(labels: list[Any]) -> np.ndarray[Any, Any]:
     """Labels as they are: numbers as numbers, text as text."""
-    for place, label in enumerate(labels):
+    for row, label in enumerate(labels):
         if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:
-            raise BadInput(f"row {place} has no label: leave such rows out")
+            raise BadInput(f"row {row} has no label: leave such rows out")
     kinds = {type(label) for label in labels}
     if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
         return np.array(labels)

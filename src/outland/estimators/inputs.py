@@ -46,7 +46,7 @@ class Inputs:
         """One value a row that a split may go by: the groups, and the size."""
         return {**self.groups, "size": self.graphs.node_counts}
 
-    def fitting(self, schema: Schema) -> PackedGraphs:
+    def matching(self, schema: Schema) -> PackedGraphs:
         """The graphs, if a model with this schema can read them."""
         for name, given, known in (("node", self.node, schema.node), ("edge", self.edge, schema.edge)):
             same = (given is None) == (known is None)

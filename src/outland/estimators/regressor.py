@@ -14,12 +14,11 @@ from outland.graphs import Task
 class GraphRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
     """Predicts a number for each molecule or graph; arguments as of `GraphClassifier`, without `class_weight`."""
 
-    classifies: ClassVar[bool] = False
+    predicts_classes: ClassVar[bool] = False
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The number of each row."""
-        answers = self._answers(X)
-        return self.model_.numbers(answers)
+        return self.model_.numbers(self._predictions(X))
 
     def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
         try:

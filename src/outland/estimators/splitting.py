@@ -10,36 +10,36 @@ from outland.errors import unknown
 from outland.estimators.inputs import BadInput, Inputs
 from outland.tables.splitting import MOLECULE_GROUPS, assign_environments, split_rows
 
-Shift = Literal["auto", "scaffold", "size", "cluster", "random", "environment"]
-SHIFTS = ("scaffold", "size", "cluster", "random", "environment")
+Domain = Literal["auto", "scaffold", "size", "cluster", "random", "environment"]
+DOMAINS = ("scaffold", "size", "cluster", "random", "environment")
 
 
-def resolve_shift(shift: str, kind: str) -> str:
-    """The shift to prepare for: `auto` is new scaffolds for molecules, smaller graphs for others."""
-    if shift == "auto":
+def resolve_domain(domain: str, kind: str) -> str:
+    """The domain that will shift: `auto` is new scaffolds for molecules, smaller graphs for others."""
+    if domain == "auto":
         return "scaffold" if kind == "molecules" else "size"
-    if shift not in SHIFTS:
-        raise unknown("shift", shift, ("auto", *SHIFTS))
-    if shift in MOLECULE_GROUPS and kind != "molecules":
-        raise BadInput(f"only molecules have a {shift}: take shift='size', 'random' or 'environment' for graphs")
-    return shift
+    if domain not in DOMAINS:
+        raise unknown("domain", domain, ("auto", *DOMAINS))
+    if domain in MOLECULE_GROUPS and kind != "molecules":
+        raise BadInput(f"only molecules have a {domain}: take domain='size', 'random' or 'environment' for graphs")
+    return domain
 
 
-def split_validation(inputs: Inputs, shift: str, share: float, environments: Any, seed: int) -> dict[str, Tensor]:
+def split_validation(inputs: Inputs, domain: str, share: float, environments: Any, seed: int) -> dict[str, Tensor]:
     """Indices of `train` and `val`: rare scaffolds, clusters or environments validate, or the smallest graphs."""
     if not 0 < share < 1:
         raise BadInput(f"validation must be a share of the rows between 0 and 1, not {share:g}")
     columns = dict(inputs.columns)
-    if shift == "environment":
+    if domain == "environment":
         if environments is None:
-            raise BadInput("shift='environment' needs environments: fit(X, y, environments=...)")
+            raise BadInput("domain='environment' needs environments: fit(X, y, environments=...)")
         columns["environment"] = environment_codes(environments, len(inputs.graphs))
-    thirds = split_rows(shift, columns, seed, (1 - share, share, 0.0))
-    parts = {"train": thirds["train"], "val": torch.cat([thirds["val"], thirds["test"]]).sort().values}
+    split = split_rows(domain, columns, seed, (1 - share, share, 0.0))
+    parts = {"train": split["train"], "val": torch.cat([split["val"], split["test"]]).sort().values}
     for name, index in parts.items():
         if not len(index):
-            way, advice = f"by {shift}", "too few rows, or too many of one kind; take shift='random'"
-            if shift == "random":
+            way, advice = f"by {domain}", "too few rows, or too many of one kind; take domain='random'"
+            if domain == "random":
                 way, advice = "at random", "too few rows, or too few that differ"
             raise BadInput(f"holding out {way} leaves none of {len(inputs.graphs)} rows for '{name}': {advice}")
     return parts
@@ -53,7 +53,7 @@ def environment_codes(environments: Any, rows: int) -> Tensor:
     return torch.from_numpy(np.unique(names.astype(str), return_inverse=True)[1].reshape(-1).astype(np.int64))
 
 
-def training_environments(inputs: Inputs, shift: str, train: Tensor, environments: Any) -> tuple[Tensor, int]:
+def training_environments(inputs: Inputs, domain: str, train: Tensor, environments: Any) -> tuple[Tensor, int]:
     """Environment of each row, those of the training rows numbered from 0, and how many of these there are."""
     named = None if environments is None else environment_codes(environments, len(inputs.graphs))
-    return assign_environments(shift, inputs.columns, train, named)
+    return assign_environments(domain, inputs.columns, train, named)

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
 
-from outland.settings import Count, PositiveInt, settings
+from outland.settings import Count, NonNegative, PositiveInt, settings
 
 Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
 
@@ -31,19 +32,26 @@ class Task:
     Args:
         kind: `multiclass`: one of `outputs` classes, labels `[G]` of whole numbers. `binary`: `outputs` yes/no
             questions, labels `[G, outputs]` of 0, 1 or NaN for unknown. `regression`: `outputs` real numbers, labels
-            `[G, outputs]`, NaN for unknown.
+            `[G, outputs]`, NaN for unknown; standardized where `mean` and `std` are given.
         outputs: number of classes, questions or numbers.
         metric: what predictions are scored by.
+        mean, std: of each number to predict, in the labels' own units.
     """
 
     kind: Literal["multiclass", "binary", "regression"]
     outputs: PositiveInt
     metric: Metric
+    mean: tuple[float, ...] = ()
+    std: tuple[NonNegative, ...] = ()
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger metric is a better one."""
         return self.metric != "rmse"
+
+    def in_label_units(self, values: Tensor) -> Tensor:
+        """Standardized outputs or labels `[..., outputs]` in the labels' own units."""
+        return values * values.new_tensor(self.std) + values.new_tensor(self.mean) if self.std else values
 
 
 @settings("schema")
@@ -79,4 +87,6 @@ class Schema:
         for features in (schema.node, schema.edge):
             if features and features.vocabulary is not None and len(features.vocabulary) != features.width:
                 raise ValueError("the schema has impossible features")
+        if {len(schema.task.mean), len(schema.task.std)} not in ({0}, {schema.task.outputs}):
+            raise ValueError("the schema has an impossible task")
         return schema

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -47,6 +48,15 @@ class Splits:
     def part(self, name: str) -> PackedGraphs:
         """The graphs of one part."""
         return self.graphs.select(self.parts[name])
+
+    def checksum(self) -> str:
+        """SHA-256 of all tensors and parts, in hex."""
+        tensors = {**self.graphs.tensors(), **{f"parts.{name}": index for name, index in self.parts.items()}}
+        total = sha256()
+        for name, tensor in sorted(tensors.items()):
+            total.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+            total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return total.hexdigest()
 
     def limit(self, count: int, seed: int = 0) -> "Splits":
         """At most `count` graphs a part, drawn without replacement."""

@@ -1,10 +1,8 @@
 """Advice on whether to trust a model's predictions on a table."""
 
-from typing import Any
-
-from outland.estimators.words import METRICS
+from outland.models import Assessment
+from outland.models.messages import METRICS, format_score
 from outland.shift import ShiftResult
-from outland.training.callbacks import format_score
 
 # Thresholds of the second and the third advice: GCS above its null, and shares of rows. By the definition of the flags
 # one training row in a hundred is far and one in twenty unusual.
@@ -16,13 +14,16 @@ _ADVICE = (
 )
 
 
-def advise(shift: ShiftResult | None, far: float, unusual: float, about: dict[str, Any]) -> str:
+def advise(
+    shift: ShiftResult | None, far: float, unusual: float, assessment: Assessment | None, noun: str = "molecule"
+) -> str:
     """Advice on predictions for a table, and the numbers it follows from, in one line.
 
     Args:
         shift: from training to the table, if it was measured.
         far, unusual: shares of the table's rows with these flags.
-        about: of the model, as in `FittedModel`.
+        assessment: of the model, if it has one.
+        noun: what rows are.
     """
     evidence = [
         f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
@@ -31,11 +32,11 @@ def advise(shift: ShiftResult | None, far: float, unusual: float, about: dict[st
     if shift is not None:
         level = max(level, _level(shift.covariate.mean - shift.null.mean - 3 * shift.null.spread, _GCS))
         evidence.append(
-            f"of training and this table, {shift.covariate.mean:.0%} of the molecules are of a kind that the other has "
+            f"of training and this table, {shift.covariate.mean:.0%} of the {noun}s are of a kind that the other has "
             f"next to none of (GCS; {shift.null.mean:.0%} by chance), and a small network tells "
             f"{shift.accuracy.mean:.0%} of the two apart (50% by chance)"
         )
-    score, measured = _held_out_score(about)
+    score, measured = _held_out_score(assessment)
     advice = _ADVICE[level] if level or measured else "Little is new here, but how good the model is was not measured"
     return f"{advice}: {'; '.join([*evidence, *filter(None, [score])])}."
 
@@ -44,15 +45,15 @@ def _level(value: float, limits: tuple[float, float]) -> int:
     return (value > limits[0]) + (value > limits[1])
 
 
-def _held_out_score(about: dict[str, Any]) -> tuple[str, bool]:
+def _held_out_score(assessment: Assessment | None) -> tuple[str, bool]:
     """A clause on the model's held-out score, and whether there is one."""
-    for row in about.get("scores", []):
-        if row["part"] != "held out" or row["value"] is None:
+    for score in [] if assessment is None else assessment.of("test"):
+        if score.score.value is None:
             continue
-        if row.get("scant"):
-            return f"its own held-out molecules were {row['scant']}", False
-        gcs = f" (GCS {about['held_out']['gcs']:.0%})" if "gcs" in about.get("held_out", {}) else ""
-        unit = "" if row["metric"] == "rmse" else " %"
-        score = f"{format_score(row['value'], row['metric'])}{unit}"
-        return f"its {METRICS[row['metric']]} on held-out molecules{gcs} was {score}", True
+        if score.too_few:
+            return f"its own held-out molecules were {score.too_few}", False
+        gcs = "" if assessment is None or assessment.shift is None else f" (GCS {assessment.shift.gcs:.0%})"
+        unit = "" if score.metric == "rmse" else " %"
+        value = f"{format_score(score.score.value, score.metric)}{unit}"
+        return f"its {METRICS[score.metric]} on held-out molecules{gcs} was {value}", True
     return "", False

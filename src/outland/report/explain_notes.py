@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from outland.estimators.explained import Explained, way
-from outland.estimators.model import FittedModel
-from outland.estimators.words import MEANING, distance_words, kept_word, limit_words
+from outland.models import TrainedModel
+from outland.models.explained_rows import ExplainedRow
+from outland.models.explanations import weights_phrase
+from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase, threshold_phrase
+from outland.tables.duplicates import training_rows_note
 
 _MIN_STD = 0.05  # of weights, below which a mask counts as constant
 
@@ -17,59 +19,85 @@ def constant_summary(weights: Iterable[float]) -> str:
     return f"{values.mean():.3f} ± {values.std():.3f}" if len(values) and values.std() < _MIN_STD else ""
 
 
-def constant_weights(rows: Sequence[Explained]) -> tuple[str, str]:
+def constant_weights(rows: Sequence[ExplainedRow]) -> tuple[str, str]:
     """`constant_summary` of all atoms and of all bonds."""
-    atoms = constant_summary(weight for row in rows for weight in row.atoms)
-    bonds = constant_summary(weight for row in rows for weight in row.bonds)
+    atoms = constant_summary(weight for row in rows for weight in row.node_weights)
+    bonds = constant_summary(weight for row in rows for weight in row.edge_weights)
     return atoms, bonds
 
 
-def constant_weights_note(atoms: str, bonds: str) -> str:
-    """Which of atoms and bonds are not shaded, given their `constant_summary`; empty where both are."""
-    if atoms and bonds:
-        return f"The weights tell neither atoms ({atoms}) nor bonds ({bonds}) apart: nothing is shaded."
-    if atoms or bonds:
-        constant, shaded = ("atoms", "bonds") if atoms else ("bonds", "atoms")
+def constant_weights_note(nodes: str, edges: str, names: tuple[str, str] = ("atoms", "bonds")) -> str:
+    """Which of nodes and edges are not shaded, given their `constant_summary`; empty where both are."""
+    if nodes and edges:
+        return f"The weights tell neither {names[0]} ({nodes}) nor {names[1]} ({edges}) apart: nothing is shaded."
+    if nodes or edges:
+        constant, shaded = names if nodes else names[::-1]
         return (
-            f"The weights hardly tell {constant} apart ({atoms or bonds} over all of them): only {shaded} are shaded."
+            f"The weights hardly tell {constant} apart ({nodes or edges} over all of them): only {shaded} are shaded."
         )
     return ""
 
 
-def shading_note(model: FittedModel, atoms: str, bonds: str) -> str:
+def node_and_edge(model: TrainedModel) -> tuple[str, str]:
+    """What the nodes and edges of a model's graphs are called."""
+    return ("atom", "bond") if model.kind == "molecules" else ("node", "edge")
+
+
+def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
     """What shaded and pale parts of the drawings mean."""
-    lines = [f"Shading is {way(model)}."]
+    node, edge = node_and_edge(model)
+    lines = [f"Shading is {weights_phrase(model)}."]
     if model.method.has_masks:
-        lines.append(f"Pale parts are environment. {MEANING}")
+        lines.append(f"Pale parts are environment. {MASK_MEANING}")
     layers = model.method.mask_depth
     if model.method.has_masks and layers:
         lines.append(
-            f"An atom stands for its neighbourhood: {model.method.name} weighs atoms after {layers} layers of "
-            f"message passing, which reach up to {layers} bonds away."
+            f"Each {node} stands for its neighbourhood: {model.method.name} weighs {node}s after {layers} layers of "
+            f"message passing, which reach up to {layers} {edge}s away."
         )
-    lines += [constant_weights_note(atoms, bonds), "Shading says what the model looks at, not what is true."]
+    lines += [
+        constant_weights_note(nodes, edges, (f"{node}s", f"{edge}s")),
+        "Shading says what the model looks at, not what is true.",
+    ]
     return " ".join(filter(None, lines))
 
 
-def columns_note(model: FittedModel, known: bool) -> str:
-    """What the columns of numbers mean."""
-    lines = []
+def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
+    """What the columns of numbers mean, for one of the model's targets."""
+    lines, noun = [], "molecule" if model.kind == "molecules" else "graph"
     if len(model.classes) == 2:
         lines.append(
-            f"Probability is of “{model.classes[1]}”, scaled on validation rows; a molecule is {limit_words(model)}."
+            f"Probability is of “{model.classes[1]}”, scaled on validation rows; a {noun} is "
+            f"{threshold_phrase(model, target)}."
         )
     elif model.classes:
         lines.append("Probability is of the class called, scaled on validation rows.")
     elif known:
-        tolerance, meaning = error_tolerance(model)
+        tolerance, meaning = error_tolerance(model, target)
         lines.append(f"A prediction counts as right where it is off by at most {tolerance:.3g}, {meaning}.")
-    lines += [kept_word(model.about, model.classes), f"Distance is {distance_words(model, 'molecule')}."]
+    if model.assessment is not None:
+        held_out = model.assessment.of("test")[target]
+        lines.append(calibration_sentence(held_out, model.spec.domain, model.classes))
+    lines.append(f"Distance is {distance_phrase(model, noun)}.")
     return " ".join(filter(None, lines))
 
 
-def error_tolerance(model: FittedModel) -> tuple[float, str]:
+def error_tolerance(model: TrainedModel, target: int = 0) -> tuple[float, str]:
     """The largest error of a regression that counts as right, and a clause on what that is."""
-    for row in model.about.get("scores", []):
-        if row["part"] == "held out" and row["value"] is not None and not row.get("scant"):
-            return row["value"], "the model's usual error (root mean square) on held-out molecules"
-    return model.scale[1], "the spread of the labels in training"
+    for score in [] if model.assessment is None else model.assessment.of("test")[target : target + 1]:
+        if score.score.value is not None and not score.too_few:
+            return score.score.value, "the model's usual error (root mean square) on held-out molecules"
+    return model.task.std[target], "the spread of the labels in training"
+
+
+def training_rows_notes(rows: Sequence[ExplainedRow]) -> list[str]:
+    """A sentence on rows that the model was trained on, if there are any."""
+    note = training_rows_note(sum(row.is_training for row in rows), len(rows))
+    return [f"{note}."] if note else []
+
+
+def row_notes(model: TrainedModel, rows: Sequence[ExplainedRow]) -> list[str]:
+    """What the command line says of the rows of a page."""
+    node, edge = node_and_edge(model)
+    note = constant_weights_note(*constant_weights(rows), (f"{node}s", f"{edge}s"))
+    return [*filter(None, [note]), *training_rows_notes(rows)]

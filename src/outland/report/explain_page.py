@@ -1,4 +1,4 @@
-"""A self-contained HTML page of a table's molecules, each with the atoms and bonds its prediction rests on."""
+"""A self-contained HTML page of molecules or graphs, each with the nodes and edges its prediction rests on."""
 
 import time
 from collections.abc import Sequence
@@ -6,12 +6,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outland.estimators.distance import FLAGS
-from outland.estimators.explained import Explained
-from outland.estimators.fragments import rank_pieces
-from outland.estimators.model import FittedModel
-from outland.estimators.seen import seen_words
-from outland.report.explain_notes import columns_note, constant_weights, error_tolerance, shading_note
+from outland.models import TrainedModel
+from outland.models.explained_rows import ExplainedRow
+from outland.models.fragments import rank_pieces
+from outland.models.knn import FLAGS
+from outland.report.charts import graph_chart
+from outland.report.explain_notes import (
+    columns_note,
+    constant_weights,
+    error_tolerance,
+    shading_note,
+    training_rows_notes,
+)
 from outland.report.html import render_page
 from outland.report.molecule_svg import draw_molecule, draw_piece
 from outland.tables.labels import parse_number
@@ -19,71 +25,86 @@ from outland.tables.labels import parse_number
 _MAX_CELLS = 4  # of the row, beside a molecule
 
 
-def explain_page(model: FittedModel, rows: Sequence[Explained], table: str, left_out: bool = False) -> str:
-    """The page as text; what comes from the table is escaped.
+def explain_page(
+    model: TrainedModel, rows: Sequence[ExplainedRow], data: str, left_out: bool = False, target: str | None = None
+) -> str:
+    """The page as text; what comes from a table is escaped.
 
     Args:
         model: that predicts.
-        rows: of `explain_table`.
-        table: its name.
-        left_out: whether the table has more rows.
+        rows: of `explain_table` or `explain_part`.
+        data: name of the table or part.
+        left_out: whether it has more rows.
+        target: one of the model's, by default its first.
     """
-    readable = [row for row in rows if row.answer]
+    readable = [row for row in rows if row.prediction]
     known = any(row.truth for row in rows)
-    atoms, bonds = constant_weights(readable)
-    source = model.about.get("source", {})
+    nodes, edges = constant_weights(readable)
+    number = model.targets.index(target) if target in model.targets else 0
+    notes = [shading_note(model, nodes, edges), columns_note(model, known, number), *_training_notes(rows)]
+    molecules = [(row.smiles, row.node_weights) for row in readable if row.smiles and not nodes]
     return render_page(
         "explain.html",
         style=("page.css", "explain.css"),
         script=("page.js", "explain.js"),
-        table=table,
-        target=source.get("target", "the label"),
+        table=data,
+        target=model.targets[number],
+        noun="molecule" if model.kind == "molecules" else "graph",
         model=model,
         made=time.strftime("%Y-%m-%d"),
-        notes=[shading_note(model, atoms, bonds), columns_note(model, known), *_seen_note(rows)],
-        any_seen=any(row.seen for row in rows),
+        notes=notes,
+        any_seen=any(row.is_training for row in rows),
         stable=model.method.has_masks,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
         known=known,
-        rows=[_row(model, row, not atoms, not bonds) for row in rows],
+        rows=[_row(model, row, number, not nodes, not edges) for row in rows],
         unreadable=len(rows) - len(readable),
         left_out=left_out,
         pieces=[
             {"smiles": piece.smiles, "drawing": Markup(draw_piece(piece.smiles)), "counts": piece}
-            for piece in rank_pieces((row.smiles, row.atoms) for row in readable if not atoms)
+            for piece in rank_pieces(molecules)
         ],
     )
 
 
-def _seen_note(rows: Sequence[Explained]) -> list[str]:
-    note = seen_words(sum(row.seen for row in rows), len(rows))
-    return [f"{note}. They are marked “seen” under their distance."] if note else []
+def _training_notes(rows: Sequence[ExplainedRow]) -> list[str]:
+    return [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(rows)]
 
 
-def _row(model: FittedModel, row: Explained, atoms: bool, bonds: bool) -> dict[str, Any]:
-    answer = row.answer
-    weights = row.atoms if atoms else None, row.bonds if bonds else None
-    value = answer.get("outland_probability", answer.get("outland_prediction", ""))
+def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges: bool) -> dict[str, Any]:
+    suffix = "" if len(model.targets) == 1 else f"_{model.targets[target]}"
+    prediction = row.prediction
+    value = prediction.get(f"outland_probability{suffix}", prediction.get(f"outland_prediction{suffix}", ""))
+    distance = prediction.get("outland_distance", "")
     return {
-        "number": row.place,
+        "number": row.row,
         "smiles": row.smiles,
         "cells": _cells(row),
-        "drawing": Markup(draw_molecule(row.smiles, *weights)) if answer else "",
+        "drawing": Markup(_drawing(row, nodes, edges)) if prediction else "",
         "value": value,
-        "value_text": "" if not answer else f"{float(value):.2f}" if model.classes else round_text(value, 4),
-        "predicted": answer.get("outland_class", ""),
-        "distance": answer.get("outland_distance", ""),
-        "distance_text": f"{float(answer['outland_distance']):.2f}" if answer else "",
-        "flag": answer.get("outland_flag", ""),
-        "seen": ("seen" if row.seen else "new") if answer else "",
+        "value_text": "" if not prediction else f"{float(value):.2f}" if model.classes else round_text(value, 4),
+        "predicted": prediction.get(f"outland_class{suffix}", ""),
+        "distance": distance,
+        "distance_text": f"{float(distance):.2f}" if distance else "",
+        "flag": prediction.get("outland_flag", ""),
+        "seen": ("seen" if row.is_training else "new") if prediction else "",
         "truth": row.truth,
-        "error": _error(model, row),
+        "error": _error(model, row, target, suffix),
         "problem": row.problem,
     }
 
 
-def _cells(row: Explained) -> list[tuple[str, str]]:
+def _drawing(row: ExplainedRow, nodes: bool, edges: bool) -> str:
+    """A molecule or graph with its weights; nodes or edges whose weights are constant are not shaded."""
+    if row.smiles:
+        return draw_molecule(row.smiles, row.node_weights if nodes else None, row.edge_weights if edges else None)
+    node = row.node_weights if nodes else (0.0,) * len(row.node_weights)
+    edge = row.edge_weights if edges else (0.0,) * len(row.edge_weights)
+    return graph_chart({"node": node, "edge": edge, "ends": row.edges}, f"graph {row.row}")
+
+
+def _cells(row: ExplainedRow) -> list[tuple[str, str]]:
     """Names and texts of the first other cells of a row that are not empty, texts before numbers."""
     cells = [(name, cell) for name, cell in row.cells.items() if cell.strip() and cell != row.smiles]
     cells.sort(key=lambda cell: parse_number(cell[1]) is not None)
@@ -103,11 +124,11 @@ def round_text(text: str, digits: int) -> str:
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def _error(model: FittedModel, row: Explained) -> str:
+def _error(model: TrainedModel, row: ExplainedRow, target: int, suffix: str) -> str:
     """`right` or `wrong`, empty without a label; a regression is right within `error_tolerance`."""
-    if not (row.truth and row.answer):
+    if not (row.truth and row.prediction):
         return ""
     if model.classes:
-        return "right" if row.truth == row.answer["outland_class"] else "wrong"
-    error = abs(float(row.truth) - float(row.answer["outland_prediction"]))
-    return "right" if error <= error_tolerance(model)[0] else "wrong"
+        return "right" if row.truth == row.prediction[f"outland_class{suffix}"] else "wrong"
+    error = abs(float(row.truth) - float(row.prediction[f"outland_prediction{suffix}"]))
+    return "right" if error <= error_tolerance(model, target)[0] else "wrong"

@@ -9,17 +9,16 @@ from rich.console import Console
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
 from outland.graphs import Cache
+from outland.models import load_model
 from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
-from outland.spec import GROUPS
+from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
 from outland.studies import Cell, Study
 from outland.studies.pictures import Picture, mask_pictures, smallest_of_each_class, truth_pictures
 from outland.studies.results import Results
 from outland.studies.run_store import RunStore
-from outland.training import load_model
-from outland.training.runs import load_splits
 
 
 def write_report(
@@ -93,5 +92,5 @@ def stable_mask_pictures(
         graphs = splits.graphs.select(index)
         if not pictures and graphs.edge_truth is not None:
             pictures["truth"] = truth_pictures(graphs)
-        pictures[cell.row.name] = mask_pictures(load_model(store.run_folder(spec).path), splits, index, "stable")
+        pictures[cell.row.name] = mask_pictures(load_model(store.run_folder(spec).path).method, splits, index, "stable")
     return pictures

@@ -1,14 +1,12 @@
 """Sets of graphs by name: a part of a benchmark, or a table of molecules."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from outland.chem.featurizer import ATOMS, BONDS
-from outland.datasets import DataFolder, TableSettings, find_dataset
-from outland.errors import OutlandError, unknown
+from outland.datasets import DataFolder, TableSettings
+from outland.datasets.parts import PartName, is_table, select_part
+from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
-
-_FORM = "write it as DATASET/DOMAIN:PART, as in motif/base:train, or give the file of a table"
 
 
 @dataclass(frozen=True)
@@ -27,11 +25,6 @@ class Sides:
     schema: Schema
     labels: bool
     notes: tuple[str, ...] = ()
-
-
-def is_table(name: str) -> bool:
-    """Whether the name of a set is that of a table's file."""
-    return bool(Path(name).suffix) and ":" not in Path(name).name
 
 
 def find_sides(
@@ -92,20 +85,10 @@ def _part(
     name: str, loaded: dict[str, Splits], data: DataFolder | None, cache: Cache | None, seed: int, notes: list[str]
 ) -> tuple[PackedGraphs, Schema]:
     """A part of a dataset, loaded once for both sides; a domain or kind taken by default is added to `notes`."""
-    where, colon, part = name.partition(":")
-    words = where.split("/")
-    if not (colon and part) or len(words) > 3:
-        raise OutlandError(f"'{name}' does not name a set of graphs: {_FORM}")
-    source = find_dataset(words[0])
-    domain = words[1] if len(words) > 1 else source.domains[0]
-    kind = words[2] if len(words) > 2 else source.kinds[0]
-    source.check(domain, kind)
-    key = f"{words[0]}/{domain}/{kind}"
-    if where != key and (note := f"{where} is taken to be {key}") not in notes:
+    part, where = PartName.parse(name), name.partition(":")[0]
+    if where != part.splits and (note := f"{where} is taken to be {part.splits}") not in notes:
         notes.append(note)
-    if key not in loaded:
-        loaded[key] = source.load(domain, kind, seed, cache, data)
-    splits = loaded[key]
-    if part not in splits:
-        raise unknown(f"part of {key}", part, splits.parts)
-    return splits.part(part), splits.schema
+    if part.splits not in loaded:
+        loaded[part.splits] = part.load(seed, cache, data)
+    splits = loaded[part.splits]
+    return select_part(splits, part.part, part.splits), splits.schema

@@ -1,6 +1,5 @@
 """What determines a run: the data, the method, the network and how long it trains, all spelled out and hashed."""
 
+from outland.spec.data import load_splits
 from outland.spec.run import GROUPS, DataSettings, RunSpec
 from outland.spec.train import Precision, TrainSettings
-
-__all__ = ["GROUPS", "DataSettings", "Precision", "RunSpec", "TrainSettings"]

@@ -11,12 +11,12 @@ import torch
 from outland.datasets import DataFolder
 from outland.graphs import Cache, Splits
 from outland.methods import Method
+from outland.models import load_model
 from outland.shift import Moments, ShiftSettings, augmented, fresh_draws, measure_shift, originals
 from outland.spec import RunSpec
 from outland.studies.base import Measurement
 from outland.studies.pictures import PictureCallback
 from outland.training import Trainer, prepare
-from outland.training.runs import load_model
 
 # One ε and one trial a run for all cells: values are only comparable where they are measured alike. At 1e-12 two halves
 # of one set are next to 0 apart (see docs/shift.md).
@@ -29,7 +29,7 @@ def measure_augmentation(
     """The shift from one augmented copy of the training graphs to the training graphs and to the test graphs."""
     method, splits = prepare(spec, device, cache, data)
     if (folder / "model").exists():
-        method = load_model(folder).to(device)
+        method = load_model(folder, device).method
     method.reseed(spec.seed, device)
     method.prepare(splits.graphs, splits["train"], spec.seed)
     return Measurement(augmentation_shift(method, splits, spec, device))

@@ -236,12 +236,12 @@ class Results:
     def auc_interval(self, row: Row, column: Column) -> tuple[float, float, int, int] | None:
         """95% interval of a cell's mean test ROC-AUC in per cent, by the test graphs: its positives and negatives."""
         records = list(self.records.get(f"{row.name}/{column.label}", {}).values())
-        if not records or records[0].metric != "rocauc" or "classes" not in records[0].data:
+        if not records or records[0].metric != "rocauc" or "class_counts" not in records[0].data:
             return None
         scores = [record.test_score for record in records if record.test_score == record.test_score]
         if not scores:
             return None
-        negatives, positives = records[0].data["classes"]["test"]
+        negatives, positives = records[0].data["class_counts"]["test"]
         low, high = auc_interval(float(np.mean(scores)), positives, negatives)
         return 100 * low, 100 * high, positives, negatives
 

@@ -12,7 +12,7 @@ from outland.storage.files import read_json, write_text
 from outland.storage.snapshots import DamagedSnapshot
 from outland.studies.base import Cell, Measurement, Study
 from outland.training import RunRecord
-from outland.training.runs import RunFolder
+from outland.training.run_folder import RunFolder
 
 RunState = Literal["done", "failed", "begun", "waiting"]
 

@@ -17,12 +17,12 @@ from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
-from outland.spec import RunSpec
+from outland.spec import RunSpec, load_splits
 from outland.storage.files import write_text
 from outland.studies.journal import Journal, Params, open_optuna_study
 from outland.training import run
 from outland.training.callbacks import Callback
-from outland.training.runs import RunFolder, load_splits
+from outland.training.run_folder import RunFolder
 from outland.workers import map_ordered
 
 COMMON = {"lr": (1e-2, 5e-3, 1e-3)}  # searched for every method whose own space does not say otherwise

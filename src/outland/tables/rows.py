@@ -13,12 +13,15 @@ from outland.chem.smiles import Chunk, has_invalid_utf8, pack_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.graphs.shards import Shards
+from outland.tables.duplicates import text_hash
 from outland.tables.labels import LabelReader, parse_number
 from outland.tables.quarantine import QuarantinedRow
 from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
-Values = dict[str, float]  # of a row: its number, and codes of environment, split, scaffold, molecule; its time
+Values = dict[
+    str, float
+]  # of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time
 
 
 class RowCollector:
@@ -104,7 +107,7 @@ class RowCollector:
         if problem is not None:
             self._refuse(row, *problem)
             return None
-        values: Values = {"row": row}
+        values: Values = {"row": row, "hash": text_hash(cells.get(settings.smiles, ""))}
         for name in ("environment", "split"):
             column = getattr(settings, name)
             if column and not cells.get(column, "").strip():

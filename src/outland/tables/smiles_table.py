@@ -52,7 +52,7 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        key = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 2, **columns}
+        key = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 3, **columns}
         table = (cache or Cache()).load_or_build(key, lambda: self._read(key))
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
@@ -128,15 +128,19 @@ def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[Packe
     paths = [Path(file) for file in files]
     rows = chain.from_iterable(read_rows(path) for path in paths)
     labels = infer_labels(rows, settings.targets, settings.task, all(has_decimal_comma(path) for path in paths))
-    graphs, notes = [], []
-    for table, path in zip(tables, paths, strict=True):
-        collector = _collect(table, labels, MoleculeOptions(canonical=True))
-        graphs.append(collector.graphs())
-        if collector.quarantine:
-            row, _, value, reason = collector.quarantine[0]
-            count = len(collector.quarantine)
-            notes.append(f"{path.name}: {count} rows set aside; the first: row {row}, {reason} ({value!r})")
-    return graphs, Schema(ATOMS, labels.task, BONDS), notes
+    read = [read_with_labels(table, labels) for table in tables]
+    notes = [note for _, table_notes in read for note in table_notes]
+    return [graphs for graphs, _ in read], Schema(ATOMS, labels.task, BONDS), notes
+
+
+def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[PackedGraphs, list[str]]:
+    """The molecules of a table whose labels are read by `labels`, and a note if some rows cannot be used."""
+    collector = _collect(settings.opened(), labels, MoleculeOptions(canonical=True))
+    if not collector.quarantine:
+        return collector.graphs(), []
+    row, _, value, reason = collector.quarantine[0]
+    name, count = Path(settings.file).name, len(collector.quarantine)
+    return collector.graphs(), [f"{name}: {count} rows set aside; the first: row {row}, {reason} ({value!r})"]
 
 
 def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:

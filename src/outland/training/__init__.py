@@ -4,27 +4,6 @@ from outland.spec import DataSettings, RunSpec, TrainSettings
 from outland.training.evaluate import evaluate, predict
 from outland.training.fleet import FleetResult, run_fleet
 from outland.training.record import RunRecord
-from outland.training.runs import load_model, prepare, run
+from outland.training.runs import prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
 from outland.training.trainer import Trainer
-
-__all__ = [
-    "RULES",
-    "DataSettings",
-    "FleetResult",
-    "IdVal",
-    "LastEpoch",
-    "OodVal",
-    "Oracle",
-    "RunRecord",
-    "RunSpec",
-    "SelectionRule",
-    "TrainSettings",
-    "Trainer",
-    "evaluate",
-    "load_model",
-    "predict",
-    "prepare",
-    "run",
-    "run_fleet",
-]

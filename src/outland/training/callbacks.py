@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from outland.models.messages import format_score
 from outland.progress import console
 from outland.spec import RunSpec
 
@@ -21,13 +22,6 @@ _COLUMNS = (
     TextColumn("left"),
     TimeRemainingColumn(),
 )
-
-
-def format_score(score: float | None, metric: str) -> str:
-    """A score as text: in per cent unless it is an error; a dash where there is none."""
-    if score is None:
-        return "–"
-    return f"{score:.3f}" if metric == "rmse" else f"{100 * score:.2f}"
 
 
 class Callback:

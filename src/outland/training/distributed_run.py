@@ -16,9 +16,10 @@ from outland.distributed import process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
 from outland.nn import synchronize_batch_norm
-from outland.spec import RunSpec
+from outland.spec import RunSpec, load_splits
 from outland.training.record import RunRecord
-from outland.training.runs import Run, RunFolder, load_splits
+from outland.training.run_folder import RunFolder
+from outland.training.runs import Run
 
 
 def run_distributed(

@@ -16,10 +16,10 @@ from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
 from outland.progress import say
-from outland.spec import RunSpec
+from outland.spec import RunSpec, load_splits
 from outland.training.callbacks import Callback
 from outland.training.record import RunRecord
-from outland.training.runs import Run, load_splits
+from outland.training.runs import Run
 
 
 @dataclass

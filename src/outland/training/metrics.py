@@ -29,7 +29,7 @@ def score(logits: Tensor, y: Tensor, task: Task) -> Scores:
         case "binary":
             return _binary(logits, y.reshape_as(logits))
         case _:
-            return {"rmse": _rmse(logits, y.reshape_as(logits))}
+            return {"rmse": _rmse(task.in_label_units(logits), task.in_label_units(y.reshape_as(logits)))}
 
 
 def _multiclass(logits: Tensor, y: Tensor, task: Task) -> Scores:

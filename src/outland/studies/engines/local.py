@@ -10,9 +10,9 @@ from threading import Thread
 
 from outland.devices import find_device
 from outland.errors import OutlandError
+from outland.spec import load_splits
 from outland.studies.jobs import Job, JobOptions
 from outland.studies.progress import StudyProgress
-from outland.training.runs import load_splits
 from outland.workers import map_ordered
 
 

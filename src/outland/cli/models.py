@@ -1,0 +1,257 @@
+"""`outland fit`, `predict`, `explain` and `evaluate`: from a table to a model, and what a model is used for."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outland.cli.options import (
+    Data,
+    Environment,
+    Recipe,
+    Seed,
+    Settings,
+    Smiles,
+    Split,
+    Strict,
+    Target,
+    TaskKind,
+    Time,
+    table_domain,
+)
+from outland.errors import OutlandError, counted
+
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
+Graphs = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A table; DATASET/DOMAIN:PART, as motif/base:test; or a PART of the model's own data."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for whichever is there.")]
+TrustCode = Annotated[
+    bool, typer.Option("--trust-code", help="Run the method's source that the folder keeps, where it is not outland's.")
+]
+Column = Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")]
+
+
+def fit(
+    table: Table,
+    target: Target,
+    smiles: Smiles = "smiles",
+    out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
+    method: Annotated[
+        str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")
+    ] = "aia",
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
+    ] = None,
+    balance: Annotated[
+        bool | None, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Train ERM too, to compare with.")] = True,
+    set_: Settings = None,
+    recipe: Recipe = None,
+    task: TaskKind = "auto",
+    environment: Environment = None,
+    split: Split = None,
+    time: Time = None,
+    strict: Strict = False,
+    runs: Annotated[Path, typer.Option(help="Folder of runs, where an interrupted fit goes on.")] = Path("runs"),
+    seed: Seed = 0,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Train a model on a table of molecules that is meant for molecules unlike them.
+
+    Says what it finds in the table, holds out whole scaffolds, trains, judges the model on what was held out with plain
+    training (ERM) beside it, and writes a model folder. Takes minutes on two cores; the same command goes on after
+    Ctrl-C or a crash.
+    """
+    from rich.console import Console
+
+    from outland.cli.options import chosen_recipe, table_settings
+    from outland.estimators.fitting import fit as fit_model
+    from outland.models.folder import check_writable, save_model
+    from outland.report.dataset_text import print_description
+    from outland.report.fit_summary import score_table, summary_sentences
+    from outland.settings import parse_assignments
+    from outland.spec import GROUPS, RunSpec, load_splits
+    from outland.training.callbacks import progress_callback
+
+    folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
+    check_writable(folder, force)  # before any training is lost
+    columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    settings = table_settings(str(table), **columns, split=split, time=time, strict=strict, required=True)
+    changes: dict[str, dict[str, Any]] = parse_assignments(set_ or [], GROUPS)
+    given = {"epochs": epochs, "class_balance": balance}
+    changes["train"] |= {name: value for name, value in given.items() if value is not None}
+    which: dict[str, Any] = {"domain": table_domain(domain, split, time) or "scaffold", "seed": seed}
+    start = chosen_recipe(recipe, str(table), settings)
+    spec = RunSpec.make(table.name, method, changes=changes, table=settings, recipe=start, **which)
+    print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
+    result = fit_model(spec, runs, compare=compare, device=device, callback=progress_callback())
+    save_model(result.model, folder, force)
+    screen = Console(soft_wrap=True)
+    screen.print(score_table(result))
+    for line in summary_sentences(result, folder, str(table)):
+        screen.print(line, highlight=False, markup=False)
+
+
+def _file_name(name: str) -> str:
+    """Names of a table and a column as that of a file, which has no odd characters and no two dashes in a row."""
+    return re.sub(r"[^\w]+", "-", name).strip("-")
+
+
+def predict(
+    model: Model,
+    data: Graphs,
+    smiles: Column = None,
+    out: Annotated[Path | None, typer.Option(help=r"CSV file to write. \[default: DATA-predicted.csv]")] = None,
+    shift: Annotated[
+        bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
+    ] = True,
+    folder: Data = None,
+    trust_code: TrustCode = False,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Add a prediction and a distance flag to each row of a table, however long it is; or predict a dataset's part.
+
+    Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
+    molecules the model was trained on, and whether to trust it.
+    """
+    from outland.datasets import DataFolder
+    from outland.datasets.parts import is_table
+    from outland.models import load_model
+    from outland.models.part_predictions import predict_part
+    from outland.models.table_predictions import predict_table
+    from outland.report.advice import advise
+    from outland.report.prediction_summary import prediction_lines
+    from outland.shift.from_model import FEWEST, shift_from_training
+
+    loaded = load_model(model, device, trust_code)
+    files = DataFolder(folder)
+    path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
+    if is_table(data):
+        report = predict_table(loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force)
+        graphs = report.sample.graphs() if len(report.sample.molecules) >= FEWEST else None
+    else:
+        report, graphs = predict_part(loaded, data, path, force=force, data=files)
+    for line in prediction_lines(loaded, report):
+        typer.echo(line)
+    measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
+    typer.echo(advise(measured, report.share("far"), report.share("edge", "far"), loaded.assessment, loaded.kind[:-1]))
+
+
+def _smiles_column(model: Any) -> str:
+    return model.spec.table.smiles if model.spec.table is not None else "smiles"
+
+
+def evaluate(
+    model: Model,
+    data: Graphs,
+    smiles: Column = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help=r"Column of labels; give it again for several. \[default: as in training]")
+    ] = None,
+    folder: Data = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    trust_code: TrustCode = False,
+    device: Device = "cpu",
+) -> None:
+    """Score a model on a labelled table or a dataset's part, with 95% intervals.
+
+    Intervals are bootstrapped over scaffolds. Rows that the model was trained on are counted and mentioned.
+    """
+    from rich.console import Console
+
+    from outland.datasets import DataFolder
+    from outland.datasets.parts import is_table
+    from outland.models import evaluate_models, load_model
+    from outland.models.named_graphs import load_labelled_table, load_part
+    from outland.report.evaluation_text import evaluation_notes, evaluation_table
+
+    loaded = load_model(model, device, trust_code)
+    notes: list[str] = []
+    if is_table(data):
+        graphs, notes = load_labelled_table(loaded, Path(data), smiles or _smiles_column(loaded), target)
+    elif target:
+        raise OutlandError("--target is for a table: of a dataset's part the labels are known")
+    else:
+        graphs = load_part(loaded, data, data=DataFolder(folder))
+    scores = evaluate_models([loaded], graphs, Path(data).name)
+    notes += evaluation_notes(loaded, graphs, scores)
+    if as_json:
+        plain = {"model": str(model), "data": data, "scores": [score.model_dump() for score in scores], "notes": notes}
+        typer.echo(json.dumps(plain, indent=1))
+        return
+    screen = Console(soft_wrap=True)
+    screen.print(evaluation_table(loaded, scores, data))
+    for note in notes:
+        screen.print(note, highlight=False, markup=False)
+
+
+def explain(
+    model: Model,
+    data: Graphs,
+    smiles: Column = None,
+    target: Annotated[
+        str | None, typer.Option(help=r"Column of labels, to see errors. \[default: as in training, if it is there]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help=r"HTML file to write. \[default: DATA-explained.html]")] = None,
+    most: Annotated[
+        int | None, typer.Option(min=1, help=r"Draw at most so many rows. \[default: 1000 molecules, 60 graphs]")
+    ] = None,
+    folder: Data = None,
+    trust_code: TrustCode = False,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Draw every molecule of a table, or graph of a dataset's part, with what its prediction rests on, as an HTML page.
+
+    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count,
+    and needs no network.
+    """
+    from outland.datasets import DataFolder
+    from outland.datasets.parts import is_table
+    from outland.models import load_model
+    from outland.models.explained_rows import explain_part, explain_table, has_more_rows
+    from outland.models.explanations import weights_phrase
+    from outland.models.named_graphs import load_part, part_title
+    from outland.report.explain_notes import row_notes
+    from outland.report.explain_page import explain_page
+    from outland.storage.files import writable_folder, write_text
+
+    path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-explained.html")
+    if path.exists() and not force:
+        raise OutlandError(f"{path} exists: choose another --out, or replace it with --force")
+    if path.suffix not in (".html", ".htm"):
+        raise OutlandError(f"the report is a page: --out must end in .html, not {path.name}")
+    loaded = load_model(model, device, trust_code)
+    if is_table(data):
+        limit = most or 1000
+        rows = explain_table(loaded, Path(data), smiles or _smiles_column(loaded), target, limit)
+        more, title = has_more_rows(Path(data), limit), Path(data).name
+    else:
+        graphs = load_part(loaded, data, data=DataFolder(folder))
+        rows = explain_part(loaded, graphs, most or 60)
+        more, title = len(graphs) > len(rows), part_title(loaded, data)
+    writable_folder(path.parent)
+    write_text(path, explain_page(loaded, rows, title, more, target))
+    kind = "molecule" if loaded.kind == "molecules" else "graph"
+    first = f", the first of {title}; --most draws more" if more else ""
+    typer.echo(f"{path}: {counted(len(rows), kind)}{first}")
+    typer.echo(f"shaded: {weights_phrase(loaded)}")
+    for note in row_notes(loaded, rows):
+        typer.echo(note)

@@ -1,0 +1,107 @@
+"""The model card: what a person should know before they use a model, in Markdown."""
+
+from typing import Any
+
+from outland.models.messages import (
+    MASK_MEANING,
+    METRICS,
+    calibration_sentence,
+    distance_phrase,
+    format_score,
+    threshold_phrase,
+)
+from outland.models.model import TrainedModel
+from outland.models.summary import PartScore
+
+_PARTS = {"val": "validation", "test": "held out"}
+
+
+def card(model: TrainedModel) -> str:
+    """The card of a model."""
+    sections = [_description(model), _training(model), _scores(model), _usage(model)]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _description(model: TrainedModel) -> str:
+    spec = model.spec
+    targets = ", ".join(escape(target) for target in model.targets)
+    title = f" of {targets}" if spec.table is not None else f" of {escape(spec.dataset)}"
+    answer = f"one of the classes {', '.join(escape(name) for name in model.classes)}" if model.classes else "a number"
+    each = f" for each of {targets}" if len(model.targets) > 1 else ""
+    return (
+        f"# Model{title}\n\n"
+        f"Reads {model.kind} and answers with {answer}{each}. Trained by {model.method.name} ({model.method.citation}) "
+        f"with outland; held-out rows imitate the shift by {escape(spec.domain or 'given parts')}."
+    )
+
+
+def _training(model: TrainedModel) -> str:
+    training, table = model.training, model.spec.table
+    lines = [f"- {name} rows: {count:,}" for name, count in training.graphs.items()]
+    if table is not None:
+        file = escape(str(training.data.get("dataset", table.file)))
+        lines.insert(0, f"- table: {file}, SHA-256 `{table.sha256 or ''}`")
+    if training.class_counts:
+        counts = zip(model.classes, training.class_counts, strict=True)
+        lines.append(f"- classes in training: {', '.join(f'{escape(name)} {count:,}' for name, count in counts)}")
+    if training.class_counts != training.class_draws:
+        lines.append("- rare classes were drawn more often; probabilities are corrected for it")
+    lines.append(f"- {training.epochs} epochs, the best one (number {training.best_epoch + 1}) by validation rows")
+    device = escape(training.platform.get("device", "cpu"))
+    lines.append(f"- {training.seconds:.0f} s on {device}; seed {model.spec.seed}; run {model.spec.key}")
+    return "## Training\n\n" + "\n".join(lines)
+
+
+def _scores(model: TrainedModel) -> str:
+    if model.assessment is None:
+        return ""
+    lines = ["| rows | target | metric | this model | 95% interval | ERM |", "|---|---|---|---|---|---|"]
+    lines += [_score_row(score) for score in model.assessment.scores]
+    classes = [escape(name) for name in model.classes]
+    held_out = model.assessment.of("test")
+    sentences = [calibration_sentence(score, model.spec.domain, classes) for score in held_out[:1]]
+    return "\n\n".join(["## How good it is", "\n".join(lines), *filter(None, sentences)])
+
+
+def _score_row(score: PartScore) -> str:
+    metric, reference = score.metric, score.reference
+    interval, erm = "–", "–"
+    if not score.too_few:
+        if score.score.low is not None:
+            interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
+        erm = "–" if reference is None else format_score(reference.value, metric)
+    value = score.too_few or format_score(score.score.value, metric)
+    part = _PARTS.get(score.part, escape(score.part))
+    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} | {erm} |"
+
+
+def _usage(model: TrainedModel) -> str:
+    lines = []
+    if model.classes:
+        temperatures = ", ".join(f"{temperature:.2f}" for temperature in model.calibration.temperature)
+        lines.append(f"- Probabilities are scaled on validation rows (T = {temperatures}).")
+    if model.task.kind == "binary":
+        lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is {threshold_phrase(model)}.")
+    if model.distance is not None:
+        lines.append(
+            f"- `distance` is {distance_phrase(model, 'row')}. It is taken in the model's own embedding. Trust rows "
+            "called `far` least."
+        )
+    if model.reference is not None:
+        lines.append(
+            "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes "
+            "of the SMILES it was trained with, to know them again."
+        )
+    if model.source:
+        lines.append(
+            "- The method is in a file of its own, `method.py` here: loading the model runs it, if you say so."
+        )
+    if model.method.has_masks:
+        lines.append(f"- Explanations part a {model.kind.removesuffix('s')} in two. {MASK_MEANING}")
+    return "## How to read it\n\n" + "\n".join(lines)
+
+
+def escape(value: Any) -> str:
+    """A name that means nothing in Markdown."""
+    text = str(value).replace("\n", " ").replace("`", "'")
+    return "".join(f"\\{character}" if character in "\\<>[]|*_#" else character for character in text)

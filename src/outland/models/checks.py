@@ -1,0 +1,72 @@
+"""Whether the parts of a model that was read from a folder fit each other."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from outland.graphs import Features, PackedGraphs, Schema, Splits
+from outland.models.calibration import Calibration
+from outland.models.knn import KNNDistance
+from outland.models.model import TrainedModel, run_batches
+
+
+def check_model(model: TrainedModel) -> None:
+    """A `ValueError` where the parts of a model do not fit each other; a graph of two nodes is tried."""
+    _check_classes(model)
+    _check_numbers(model)
+    if model.reference is not None:
+        index = torch.arange(len(model.reference))
+        parts = dict.fromkeys(("train", "val", "test"), index)
+        Splits(model.reference, parts, replace(model.schema, environments=0)).check()
+    if model.distance is not None:
+        _check_distance(model, model.distance)
+
+
+def _check_classes(model: TrainedModel) -> None:
+    """Names and counts of classes, and names of targets, as many as the task has."""
+    task, counts, draws = model.task, model.training.class_counts, model.training.class_draws
+    classes = {"binary": 2, "regression": 0, "multiclass": task.outputs}[task.kind]
+    if len(model.classes) != classes:
+        raise ValueError(f"it has {len(model.classes)} classes, and not as many outputs")
+    if len(model.targets) != (1 if task.kind == "multiclass" else task.outputs):
+        raise ValueError(f"it has {len(model.targets)} targets, and not as many outputs")
+    least = 0 if counts == draws else 1
+    if len(counts) not in (0, classes) or len(draws) != len(counts) or min([least, *counts, *draws]) < least:
+        raise ValueError("its classes were counted otherwise")
+
+
+def _check_numbers(model: TrainedModel) -> None:
+    calibration, distance, expected = model.calibration, model.distance, Calibration.identity(model.task)
+    if len(calibration.temperature) != len(expected.temperature) or len(calibration.offset) != len(expected.offset):
+        raise ValueError("its calibration is of another task")
+    if min(calibration.temperature) <= 0 or (distance is not None and min(distance.unit, distance.far) <= 0):
+        raise ValueError("a number of its calibration or distances is impossible")
+    if not all(bool(tensor.isfinite().all()) for tensor in model.method.state_dict().values()):
+        raise ValueError("a weight is not finite")
+
+
+def _check_distance(model: TrainedModel, distance: KNNDistance) -> None:
+    embeddings = run_batches(model.method, _smallest_graph(model.schema))[1]
+    embedding = torch.zeros(0) if embeddings is None else embeddings[0]
+    tensors = (distance.center, distance.scale, distance.reference[0])
+    if distance.reference.ndim != 2 or any(
+        (tensor.shape, tensor.dtype) != (embedding.shape, embedding.dtype) for tensor in tensors
+    ):
+        raise ValueError("its distances are of other embeddings")
+    if not all(bool(tensor.isfinite().all()) for tensor in (distance.center, distance.scale, distance.reference)):
+        raise ValueError("a number of its distances is not finite")
+
+
+def _smallest_graph(schema: Schema) -> PackedGraphs:
+    """A graph of two joined nodes, all features 0."""
+
+    def zeros(features: Features | None) -> Tensor | None:
+        if features is None:
+            return None
+        return torch.zeros(2, features.width, dtype=torch.float if features.vocabulary is None else torch.long)
+
+    x, edge_attr, pair = zeros(schema.node), zeros(schema.edge), torch.tensor([[0, 1], [1, 0]])
+    assert x is not None
+    two = torch.tensor([2])
+    return PackedGraphs(x, pair, two, two, torch.zeros(1, schema.task.outputs), pair[1], edge_attr)

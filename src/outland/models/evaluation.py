@@ -1,0 +1,186 @@
+"""Scores of models on labelled graphs, with bootstrap intervals over scaffolds."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import rankdata
+
+from outland.graphs import PackedGraphs
+from outland.models.model import Predictions, TrainedModel
+from outland.models.summary import CalibrationCheck, Interval, PartScore
+
+Array = npt.NDArray[np.float64]
+_DRAWS = 1000
+_FEWEST_GROUPS = 10  # scaffolds, below which a bootstrap over them says little
+
+
+def evaluate_models(
+    models: Sequence[TrainedModel], graphs: PackedGraphs, part: str = "test", seed: int = 0
+) -> list[PartScore]:
+    """Scores of the first model on each target, and of the second, the reference, where there is one.
+
+    Intervals are 95 % bootstrap intervals over scaffolds, a thousand draws, the same for every model: molecules of one
+    scaffold are alike, so that drawing single molecules would make intervals too narrow. Those without rings have no
+    scaffold in common and are drawn singly. Few scaffolds give no interval.
+
+    Args:
+        models: one, or two of the same task.
+        graphs: with labels in their own units; `extra["scaffold"]` groups them, where it is there.
+        part: what the graphs are called in the result.
+        seed: of the bootstrap.
+    """
+    predictions = [model.predict(graphs) for model in models]
+    groups = _groups(graphs)
+    labels = graphs.y.reshape(len(graphs), -1).double().numpy()
+    scores = []
+    for number, target in enumerate(models[0].targets):
+        y = labels[:, number]
+        known = ~np.isnan(y)
+        columns = [_ranked(model, one, number) for model, one in zip(models, predictions, strict=True)]
+        score = _score(models[0], columns, y, known, groups, seed)
+        calibration = check_calibration(models[0], predictions[0], y, number)
+        scores.append(score.model_copy(update={"part": part, "target": target, "calibration": calibration}))
+    return scores
+
+
+def _score(
+    model: TrainedModel, columns: list[Array], y: Array, known: npt.NDArray[np.bool_], groups: Array, seed: int
+) -> PartScore:
+    task = model.task
+    metric = {"binary": auc, "multiclass": accuracy, "regression": rmse}[task.kind]
+    columns, y, members = [column[known] for column in columns], y[known], _members(groups[known])
+    values = [metric(column, y) if len(y) else None for column in columns]
+    draws = _bootstrap(columns, y, members, metric, seed)
+    intervals = [_with_width(_interval(value, draws[:, index])) for index, value in enumerate(values)]
+    difference = None
+    if len(columns) > 1 and values[0] is not None and values[1] is not None:
+        difference = _interval(values[0] - values[1], draws[:, 0] - draws[:, 1])
+    return PartScore(
+        part="",
+        target="",
+        metric=task.metric if task.metric != "ap" else "rocauc",
+        rows=len(y),
+        groups=len(members),
+        score=intervals[0],
+        reference=intervals[1] if len(intervals) > 1 else None,
+        difference=difference,
+        rare=int(min((y == 1).sum(), (y != 1).sum())) if task.kind == "binary" else None,
+        mean_error=_mean_error(model, y) if task.kind == "regression" else None,
+    )
+
+
+def _ranked(model: TrainedModel, predictions: Predictions, target: int) -> Array:
+    """What the metric compares with labels: logits, classes, or numbers."""
+    if model.task.kind == "multiclass":
+        return model.decisions(predictions).astype(np.float64)
+    outputs = predictions.outputs.double()
+    column: Array = (outputs if model.task.kind == "binary" else model.task.in_label_units(outputs))[:, target].numpy()
+    return column
+
+
+def _mean_error(model: TrainedModel, y: Array) -> float | None:
+    """RMSE of always predicting the training mean."""
+    return rmse(np.full_like(y, model.task.mean[0]), y) if model.task.mean and len(y) else None
+
+
+def check_calibration(
+    model: TrainedModel, predictions: Predictions, y: Array, target: int = 0
+) -> CalibrationCheck | None:
+    """Mean predicted probability of a target against its labels `y`, NaN where unknown; None for numbers."""
+    known = ~np.isnan(y)
+    if not model.classes or not known.any():
+        return None
+    probabilities, decisions = model.probabilities(predictions)[known], model.decisions(predictions)[known]
+    y = y[known]
+    if model.task.kind == "binary":
+        positive = probabilities[:, 1] if model.task.outputs == 1 else probabilities[:, target]
+        called = decisions if decisions.ndim == 1 else decisions[:, target]
+        return CalibrationCheck(
+            mean_probability=float(positive.mean()),
+            observed_rate=float((y == 1).mean()),
+            accuracy=float((called == y).mean()),
+        )
+    right = float((decisions == y).mean())
+    mean = float(probabilities[range(len(decisions)), decisions].mean())
+    return CalibrationCheck(mean_probability=mean, observed_rate=right, accuracy=right)
+
+
+def _groups(graphs: PackedGraphs) -> Array:
+    """A number for the scaffold of each graph; a number of its own for a graph that has none."""
+    singles: Array = -1.0 - np.arange(len(graphs), dtype=np.float64)
+    if "scaffold" not in graphs.extra:
+        return singles
+    groups: Array = np.where(_are_ringless(graphs), singles, graphs.extra["scaffold"].numpy()).astype(np.float64)
+    return groups
+
+
+def _are_ringless(graphs: PackedGraphs) -> npt.NDArray[np.bool_]:
+    """Which graphs have as many edges as a forest: their nodes, less one for each connected component."""
+    first = torch.cumsum(graphs.node_counts, 0) - graphs.node_counts
+    source, target = (graphs.edge_index.long() + first.repeat_interleave(graphs.edge_counts)).numpy()
+    nodes = len(graphs.x)
+    adjacency = coo_array((np.ones(len(source)), (source, target)), shape=(nodes, nodes))
+    _, component = connected_components(adjacency, directed=False)
+    owner = torch.arange(len(graphs)).repeat_interleave(graphs.node_counts).numpy()
+    components = np.bincount(owner[np.unique(component, return_index=True)[1]], minlength=len(graphs))
+    ringless: npt.NDArray[np.bool_] = graphs.edge_counts.numpy() == 2 * (graphs.node_counts.numpy() - components)
+    return ringless
+
+
+def _members(groups: Array) -> list[npt.NDArray[np.intp]]:
+    """Rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    boundaries = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, boundaries)
+
+
+def _bootstrap(
+    columns: list[Array],
+    y: Array,
+    members: list[npt.NDArray[np.intp]],
+    metric: Callable[[Array, Array], float | None],
+    seed: int,
+) -> Array:
+    """The metric of each column in a thousand draws of groups `[draws, columns]`; none where groups are few."""
+    generator, rows_of_draws = np.random.default_rng(seed), []
+    for _ in range(_DRAWS if len(members) >= _FEWEST_GROUPS else 0):
+        rows = np.concatenate([members[group] for group in generator.integers(len(members), size=len(members))])
+        values = [metric(column[rows], y[rows]) for column in columns]
+        if None not in values:
+            rows_of_draws.append(values)
+    return np.array(rows_of_draws, dtype=np.float64).reshape(-1, len(columns))
+
+
+def _interval(value: float | None, draws: Array) -> Interval:
+    if value is None or len(draws) < _DRAWS // 2:
+        return Interval(value=value)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Interval(value=value, low=float(low), high=float(high))
+
+
+def _with_width(interval: Interval) -> Interval:
+    """A perfect score is perfect in every draw, which says nothing of how sure it is."""
+    return Interval(value=interval.value) if interval.low == interval.high else interval
+
+
+def auc(score: Array, y: Array) -> float | None:
+    """ROC-AUC; None where there is one class only. By ranks, ten times as fast as scikit-learn's in a bootstrap."""
+    positive = y == 1
+    yes, no = int(positive.sum()), int((~positive).sum())
+    if not (yes and no):
+        return None
+    return float((rankdata(score)[positive].sum() - yes * (yes + 1) / 2) / (yes * no))
+
+
+def accuracy(classes: Array, y: Array) -> float | None:
+    """Share of right classes."""
+    return float((classes == y).mean())
+
+
+def rmse(numbers: Array, y: Array) -> float | None:
+    """Root mean squared error."""
+    return float(np.sqrt(np.square(numbers - y).mean()))

@@ -1,0 +1,61 @@
+"""Sentences about a model that its card, its summary and its pages share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from outland.models.model import TrainedModel
+from outland.models.summary import PartScore
+
+METRICS = {
+    "rocauc": "ROC-AUC",
+    "ap": "average precision",
+    "accuracy": "share called right",
+    "rmse": "root mean squared error",
+}
+MASK_MEANING = (
+    "Stable is what the method takes to decide the label wherever it occurs; environment is the rest, which may change "
+    "without changing the label."
+)
+_MISCALIBRATED = 0.1  # difference of mean probability and observed rate above which probabilities are only a ranking
+
+
+def format_score(score: float | None, metric: str) -> str:
+    """A score as people read it: in per cent unless it is an error; a dash where there is none."""
+    if score is None:
+        return "–"
+    return f"{score:.3f}" if metric == "rmse" else f"{100 * score:.2f}"
+
+
+def calibration_sentence(score: PartScore, domain: str, classes: Sequence[Any]) -> str:
+    """Predicted probabilities of held-out rows against what is true; empty where that is not known."""
+    check = score.calibration
+    if check is None or score.too_few:
+        return ""
+    mean, observed, right = f"{check.mean_probability:.0%}", f"{check.observed_rate:.0%}", f"{check.accuracy:.0%}"
+    if len(classes) == 2:
+        words = f"it said {mean} on average where {observed} are '{classes[1]}', and called {right} right"
+    else:
+        words = f"it was {mean} sure on average of the class it called, and called {right} right"
+    new = "new scaffolds" if domain == "scaffold" else "rows like these"
+    off = abs(check.mean_probability - check.observed_rate) > _MISCALIBRATED
+    warning = f": read its probabilities as a ranking on {new}" if off else ""
+    return f"On the held-out rows {words}{warning}."
+
+
+def threshold_phrase(model: TrainedModel, target: int = 0) -> str:
+    """From which probability on a row is called the second class, and why from there."""
+    counts, draws = model.training.class_counts, model.training.class_draws
+    threshold = model.threshold(target)
+    is_share = counts != draws and abs(threshold - counts[1] / sum(counts)) < 0.005
+    return f"called so above {threshold:.2f}{' (its share in training)' if is_share else ''}"
+
+
+def distance_phrase(model: TrainedModel, noun: str) -> str:
+    """What the distance of a row is, and where `edge` and `far` begin."""
+    if model.distance is None:
+        return "not known, for this method has no embeddings"
+    far = model.distance.far / model.distance.unit
+    return (
+        f"how unusual a {noun} is for the model: one training {noun} in twenty lies above 1, which is called edge, and "
+        f"one in a hundred above {far:.2f}, which is called far"
+    )

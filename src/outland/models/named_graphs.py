@@ -1,0 +1,68 @@
+"""Labelled graphs for a model, by name: a part of its own dataset, of another, or a table with the same targets."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from outland.datasets import DataFolder, TableSettings
+from outland.datasets.parts import PartName, select_part
+from outland.errors import OutlandError
+from outland.graphs import Cache, PackedGraphs, Schema
+from outland.models.model import TrainedModel
+from outland.spec import load_splits
+from outland.tables.labels import LabelReader, parse_number
+from outland.tables.reading import has_decimal_comma
+from outland.tables.smiles_table import read_with_labels
+
+
+def load_part(
+    model: TrainedModel, name: str, cache: Cache | None = None, data: DataFolder | None = None
+) -> PackedGraphs:
+    """The graphs of `PART` of the model's own dataset, or of `DATASET/DOMAIN:PART`."""
+    spec = model.spec
+    if ":" in name:
+        part = PartName.parse(name)
+        splits = part.load(spec.data.seed, cache, data)
+        _check_features(model, splits.schema, name)
+        return select_part(splits, part.part, part.splits)
+    if spec.data_checksum:
+        raise OutlandError(
+            f"the model was trained on graphs in memory: name a table or DATASET/DOMAIN:PART, not '{name}'"
+        )
+    if spec.table is not None and spec.table.opened().sha256 != spec.table.sha256:
+        raise OutlandError(f"{spec.table.file} has changed since the model was trained: its parts are not the same")
+    return select_part(load_splits(spec, cache=cache, data=data), name, spec.dataset)
+
+
+def part_title(model: TrainedModel, name: str) -> str:
+    """`DATASET/DOMAIN:PART` of a part, also where only `PART` is given."""
+    return name if ":" in name else f"{model.spec.dataset}/{model.spec.domain}:{name}"
+
+
+def _check_features(model: TrainedModel, schema: Schema, name: str) -> None:
+    if (schema.node, schema.edge) != (model.schema.node, model.schema.edge):
+        raise OutlandError(f"{name} has other features than the graphs that the model reads")
+
+
+def load_labelled_table(
+    model: TrainedModel, path: Path, smiles: str, targets: list[str] | None = None
+) -> tuple[PackedGraphs, list[str]]:
+    """The molecules of a table with labels as the model numbers its classes, and notes on rows set aside.
+
+    Args:
+        model: of molecules.
+        path: the table.
+        smiles: its column of SMILES.
+        targets: its columns of labels, in the order of the model's; by default they have the same names.
+    """
+    if model.kind != "molecules":
+        raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
+    columns = targets or model.targets
+    if len(columns) != len(model.targets):
+        raise OutlandError(f"the model predicts {', '.join(model.targets)}: name as many --target columns")
+    names = tuple(str(name).lower() for name in model.classes)
+    if model.task.kind == "binary" and names == ("0", "1"):
+        names = ()  # read as numbers
+    numeric = all(parse_number(name) is not None for name in names)
+    task = replace(model.task, mean=(), std=())
+    labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path))
+    return read_with_labels(TableSettings(str(path), smiles=smiles, target=tuple(columns)), labels)

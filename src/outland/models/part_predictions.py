@@ -1,0 +1,48 @@
+"""Predictions for a dataset's part, as a CSV file."""
+
+import time
+from pathlib import Path
+
+from outland.datasets import DataFolder
+from outland.graphs import Cache, PackedGraphs
+from outland.models.explained_rows import label_text
+from outland.models.model import TrainedModel
+from outland.models.named_graphs import load_part
+from outland.models.table_predictions import (
+    TableReport,
+    check_out,
+    count_prediction,
+    new_columns,
+    predict_rows,
+    written_csv,
+)
+
+
+def predict_part(
+    model: TrainedModel,
+    name: str,
+    out: Path,
+    *,
+    force: bool = False,
+    cache: Cache | None = None,
+    data: DataFolder | None = None,
+) -> tuple[TableReport, PackedGraphs]:
+    """Write a row for each graph of a part: its index, its label and the prediction; the graphs are returned too.
+
+    Args:
+        model: of these graphs.
+        name: PART of the model's own dataset, or DATASET/DOMAIN:PART.
+        out: a CSV file; gzip'd if its name ends in `.gz`.
+        force: replace `out` if it exists.
+        cache, data: where the dataset is loaded from.
+    """
+    started = time.perf_counter()
+    check_out(out, force)
+    graphs = load_part(model, name, cache, data)
+    report = TableReport(out, rows=len(graphs))
+    with written_csv(out, ["graph", "label", *new_columns(model)]) as writer:
+        for index, prediction in enumerate(predict_rows(model, graphs)):
+            count_prediction(model, prediction, report)
+            writer.writerow({"graph": str(index), "label": label_text(model, graphs, index), **prediction})
+    report.seconds = time.perf_counter() - started
+    return report, graphs

@@ -1,0 +1,123 @@
+"""What a model folder says of its training and of its scores, as validated plain values."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from outland.errors import counted
+from outland.graphs.schema import Metric
+
+_FEWEST, _FEWEST_OF_A_CLASS = 20, 10  # rows, below which a score is luck
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class TrainingSummary(_Plain):
+    """How a model was trained.
+
+    Attributes:
+        epochs, best_epoch: how many there were, and the selected one, counted from 0.
+        seconds: of training.
+        graphs: in each part.
+        class_counts, class_draws: graphs of each class in training, and how often they were drawn an epoch.
+        data: where the graphs came from, as in the run's record.
+        platform: versions and device.
+    """
+
+    epochs: int
+    best_epoch: int
+    seconds: float
+    graphs: dict[str, int]
+    class_counts: list[int] = []
+    class_draws: list[int] = []
+    data: dict[str, Any] = {}
+    platform: dict[str, str] = {}
+
+
+class Interval(_Plain):
+    """A value with its 95 % bootstrap interval; None where it cannot be computed."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class CalibrationCheck(_Plain):
+    """Predicted probabilities against labels.
+
+    Attributes:
+        mean_probability: of the second of two classes; of the predicted class where there are more.
+        observed_rate: share of the rows that are of it.
+        accuracy: share of the rows whose class is predicted right.
+    """
+
+    mean_probability: float
+    observed_rate: float
+    accuracy: float
+
+
+class PartScore(_Plain):
+    """The score of models on one target in one part.
+
+    Attributes:
+        part, target: which.
+        metric: what is measured.
+        rows: with a label.
+        groups: scaffolds, and single molecules without rings.
+        score: of the model.
+        reference: of ERM trained in the same way, where it was.
+        difference: of the model to ERM.
+        rare: rows of the rarer of two classes.
+        calibration: of a classifier.
+        mean_error: RMSE of always predicting the training mean, where numbers are predicted.
+    """
+
+    part: str
+    target: str
+    metric: Metric
+    rows: int
+    groups: int
+    score: Interval
+    reference: Interval | None = None
+    difference: Interval | None = None
+    rare: int | None = None
+    calibration: CalibrationCheck | None = None
+    mean_error: float | None = None
+
+    @property
+    def too_few(self) -> str:
+        """Why the rows cannot judge a model; empty where they can."""
+        if self.rare is None:
+            return f"too few to judge ({counted(self.rows, 'row')})" if self.rows < _FEWEST else ""
+        if self.rare >= _FEWEST_OF_A_CLASS:
+            return ""
+        few = counted(self.rows, "row") if self.rows < _FEWEST else f"{counted(self.rare, 'row')} of one class"
+        return f"too few to judge ({few})"
+
+
+class ShiftSummary(_Plain):
+    """GCS from training to held-out graphs, its value between random halves, and a domain classifier's accuracy."""
+
+    gcs: float
+    null: float
+    domain_accuracy: float
+
+
+class Assessment(_Plain):
+    """How a model does on rows that were held out.
+
+    Attributes:
+        scores: by part and target, validation first.
+        share_far: of the held-out rows.
+        shift: from training to held-out rows, where there are enough of them.
+    """
+
+    scores: list[PartScore]
+    share_far: float | None = None
+    shift: ShiftSummary | None = None
+
+    def of(self, part: Literal["val", "test"]) -> list[PartScore]:
+        """The scores of one part, a target each."""
+        return [score for score in self.scores if score.part == part]

@@ -1,0 +1,240 @@
+"""Predictions for a table as it streams by: memory stays flat, rows keep their order, bad rows stay with a reason."""
+
+import csv
+import glob
+import gzip
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice, tee
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+from filelock import FileLock, Timeout
+
+from outland.chem.featurizer import Molecule
+from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
+from outland.errors import CannotWrite, OutlandError
+from outland.graphs import PackedGraphs
+from outland.models.model import TrainedModel
+from outland.storage.files import remove_scratch, scratch_path, writable_folder
+from outland.tables.duplicates import are_training_rows
+from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
+
+_SAMPLE = 500  # new molecules that a shift is measured on
+
+
+@dataclass
+class TableReport:
+    """What became of a table.
+
+    Args:
+        out: the file written.
+        rows, bad: how many rows there were, and how many could not be read; `problems` counts the reasons, and
+            `first` says in which row, from 1, each was met first.
+        training_rows: how many of the readable rows the model was trained on.
+        classes: how many rows were called what, by target.
+        flags: how unusual rows are.
+        sample: molecules of the table, to measure a shift on.
+    """
+
+    out: Path
+    rows: int = 0
+    bad: int = 0
+    training_rows: int = 0
+    first: dict[str, int] = field(default_factory=dict)
+    problems: Counter[str] = field(default_factory=Counter)
+    classes: dict[str, Counter[str]] = field(default_factory=dict)
+    flags: Counter[str] = field(default_factory=Counter)
+    sample: "Reservoir" = field(default_factory=lambda: Reservoir(_SAMPLE))
+    seconds: float = 0.0
+
+    def share(self, *flags: str) -> float:
+        """Share of the readable rows with one of these flags."""
+        return sum(self.flags[flag] for flag in flags) / max(1, self.rows - self.bad)
+
+
+def predict_table(
+    model: TrainedModel,
+    path: Path,
+    out: Path,
+    *,
+    smiles: str = "smiles",
+    force: bool = False,
+    workers: int | None = None,
+) -> TableReport:
+    """Write a copy of a table with a prediction beside each row.
+
+    Args:
+        model: of molecules.
+        path: the table.
+        out: the copy, a CSV file; gzip'd if its name ends in `.gz`.
+        smiles: the column of SMILES.
+        force: replace `out` if it exists.
+        workers: processes that read molecules; by default one a core for large tables.
+    """
+    started = time.perf_counter()
+    _check_table(model, path, out, smiles, force)
+    report = TableReport(out)
+    rows, again = tee(read_rows(path))
+    texts = (row.get(smiles, "") for row in rows)
+    with written_csv(out, [*column_names(path), *new_columns(model)]) as writer:
+        for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Predicting {path.name}", workers=workers):
+            report.sample.add(chunk.molecules)
+            writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
+        if report.bad == report.rows:
+            reason = report.problems.most_common(1)[0][0]
+            raise OutlandError(
+                f"none of the {report.rows:,} rows of {path} can be read ({reason}): "
+                f"is '{smiles}' its column of SMILES?"
+            )
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def new_columns(model: TrainedModel) -> list[str]:
+    """The columns that a prediction adds; where there are several targets, each has columns with its name."""
+    names = ["outland_probability", "outland_class"] if model.classes else ["outland_prediction"]
+    predicted = [f"{name}{suffix}" for suffix in _suffixes(model) for name in names]
+    return [*predicted, "outland_distance", "outland_flag", "outland_problem"]
+
+
+def _suffixes(model: TrainedModel) -> list[str]:
+    return [""] if len(model.targets) == 1 else [f"_{target}" for target in model.targets]
+
+
+def check_out(out: Path, force: bool, source: Path | None = None) -> None:
+    """Refuse a file that predictions cannot be written to."""
+    if not out.name.removesuffix(".gz").endswith(".csv"):
+        raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
+    same = out.exists() and source is not None and out.samefile(source)
+    if out.exists() and (same or not force):
+        hint = "choose another --out" if same else "choose another --out, or replace it with --force"
+        raise OutlandError(f"{out} exists: {hint}")
+
+
+def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
+    if model.kind != "molecules":
+        raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
+    require_smiles_column(path, smiles)
+    check_out(out, force, path)
+    taken = set(column_names(path)) & set(new_columns(model))
+    if taken:
+        raise OutlandError(f"{path} has a column '{min(taken)}' already: take it away, or predict the original table")
+
+
+@contextmanager
+def written_csv(out: Path, names: list[str]) -> Iterator["csv.DictWriter[str]"]:
+    """A CSV file with a header that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
+    writable_folder(out.parent)
+    lock = out.with_name(f".{out.name}.lock")
+    scratch = scratch_path(out)
+    text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
+    try:
+        with FileLock(lock, timeout=0):
+            try:
+                remove_scratch(out.parent, glob.escape(out.name))
+                with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(scratch, "xt", **text)) as stream:
+                    writer = csv.DictWriter(stream, names, extrasaction="ignore")
+                    writer.writeheader()
+                    yield writer
+                scratch.replace(out)
+            finally:
+                scratch.unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
+    except Timeout:
+        raise OutlandError(f"another process is writing {out}: choose another --out, or wait for it") from None
+    except OSError as problem:
+        raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
+
+
+def _predicted_rows(
+    model: TrainedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str
+) -> Iterator[Cells]:
+    """The rows of a chunk with the model's predictions."""
+    failures = dict(chunk.failures)
+    predicted = iter(predict_molecules(model, chunk.molecules))
+    table_rows = list(islice(rows, len(chunk.indices) + len(failures)))
+    known = are_training_rows([row.get(smiles, "") for row in table_rows], model.training_hashes)
+    for index, (row, is_training) in enumerate(zip(table_rows, known, strict=True), _first_row(chunk)):
+        reason = failures.get(index)
+        report.rows += 1
+        if reason is not None:
+            report.bad += 1
+            report.problems[reason] += 1
+            report.first.setdefault(reason, index + 1)
+            yield {**row, "outland_problem": reason}
+            continue
+        prediction = next(predicted)
+        report.training_rows += is_training
+        count_prediction(model, prediction, report)
+        yield {**row, **prediction}
+
+
+def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport) -> None:
+    """Add a predicted row to the counts of a report."""
+    report.flags[prediction.get("outland_flag", "")] += 1
+    for target, suffix in zip(model.targets, _suffixes(model), strict=True):
+        if model.classes:
+            report.classes.setdefault(target, Counter())[prediction[f"outland_class{suffix}"]] += 1
+
+
+def _first_row(chunk: Chunk) -> int:
+    return min([*chunk.indices[:1], *(index for index, _ in chunk.failures[:1])])
+
+
+def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Cells]:
+    """The columns that the model adds for each molecule."""
+    return predict_rows(model, pack_molecules(molecules, torch.zeros(len(molecules), 1))) if molecules else []
+
+
+def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Cells]:
+    """The columns that the model adds for each graph."""
+    predictions = model.predict(graphs)
+    rows: list[Cells] = [{} for _ in range(len(graphs))]
+    for number, suffix in enumerate(_suffixes(model)):
+        if not model.classes:
+            values = model.numbers(predictions).reshape(len(graphs), -1)[:, number]
+            for row, value in zip(rows, values, strict=True):
+                row[f"outland_prediction{suffix}"] = f"{value:.6g}"
+            continue
+        probabilities = model.probabilities(predictions)
+        classes = model.decisions(predictions).reshape(len(graphs), -1)[:, number]
+        if len(model.classes) == 2:
+            shown = probabilities[:, 1] if len(model.targets) == 1 else probabilities[:, number]
+        else:
+            shown = probabilities[range(len(classes)), classes]
+        for row, probability, index in zip(rows, shown, classes, strict=True):
+            row[f"outland_probability{suffix}"] = f"{probability:.6f}"
+            row[f"outland_class{suffix}"] = str(model.classes[index])
+    if predictions.distances is not None and model.distance is not None:
+        flags = model.distance.flags(predictions.distances)
+        for row, distance, flag in zip(rows, predictions.distances.tolist(), flags, strict=True):
+            row |= {"outland_distance": f"{distance:.4f}", "outland_flag": flag}
+    return rows
+
+
+class Reservoir:
+    """A uniform sample of a stream of unknown length."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self.count = size, 0
+        self.molecules: list[Molecule] = []
+        self._generator = random.Random(seed)
+
+    def add(self, molecules: list[Molecule]) -> None:
+        """Offer more molecules of the stream."""
+        for molecule in molecules:
+            self.count += 1
+            if len(self.molecules) < self.size:
+                self.molecules.append(molecule)
+            elif (index := self._generator.randrange(self.count)) < self.size:
+                self.molecules[index] = molecule
+
+    def graphs(self) -> PackedGraphs:
+        """The sample, packed."""
+        return pack_molecules(self.molecules, torch.zeros(len(self.molecules), 1))

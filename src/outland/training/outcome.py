@@ -1,0 +1,129 @@
+"""What a finished training leaves: its record and its model."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from outland.graphs import PackedGraphs, Splits
+from outland.methods import is_file
+from outland.models import TrainedModel, TrainingSummary
+from outland.models.calibration import calibrate, prior_offset
+from outland.models.knn import REFERENCES, KNNDistance
+from outland.models.model import run_batches
+from outland.spec import RunSpec
+from outland.training.data_parallel import describe_parallelism
+from outland.training.mask_quality import mask_quality
+from outland.training.record import RunRecord, describe_platform
+from outland.training.selection import selections
+from outland.training.targets import TrainingData
+from outland.training.trainer import Trainer
+
+
+def _describe_data(splits: Splits) -> dict[str, Any]:
+    """Where the data came from and how large it is; of rows set aside, their number; of yes and no, how many each."""
+    plain = {name: value for name, value in splits.source.items() if name not in ("quarantine", "split_words")}
+    if "quarantine" in splits.source:
+        plain["quarantined"] = len(splits.source["quarantine"])
+    if splits.schema.task.kind == "binary" and splits.schema.task.outputs == 1:
+        labels = {name: splits.graphs.y[index] for name, index in splits.parts.items()}
+        plain["class_counts"] = {name: [int((y == 0).sum()), int((y == 1).sum())] for name, y in labels.items()}
+    return {**plain, "sizes": {name: len(index) for name, index in splits.parts.items()}}
+
+
+def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.device) -> RunRecord:
+    """The record of a finished training on `splits`."""
+    task, burn_in = trainer.splits.schema.task, trainer.settings.burn_in_epochs()
+    selected: str = spec.train.select
+    if burn_in and selected != "last_epoch":
+        selected += "+burn_in"
+    return RunRecord(
+        key=spec.key,
+        spec=spec.to_json(),
+        metric=task.metric,
+        data=_describe_data(splits),
+        curves=trainer.curves,
+        selection=selections(trainer.curves, task, burn_in),
+        selected=selected,
+        masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
+        parameters=trainer.method.parameter_counts(),
+        platform=describe_platform(device) | describe_parallelism(trainer.method),
+        timing={
+            "seconds": sum(trainer.seconds),
+            "epochs": trainer.seconds,
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        },
+    )
+
+
+def method_source(spec: RunSpec) -> str:
+    """The source of a method in a file of its own; empty for the others."""
+    return Path(spec.method.rpartition(":")[0]).read_text(encoding="utf-8") if is_file(spec.method) else ""
+
+
+def build_model(
+    spec: RunSpec, trainer: Trainer, data: TrainingData, splits: Splits, device: torch.device, source: str = ""
+) -> TrainedModel:
+    """The selected model: calibrated on the validation part, with distances to training embeddings.
+
+    Args:
+        spec: of the run.
+        trainer: has trained to the last epoch.
+        data: what it trained on; `splits` are the same without repeated graphs and with labels in their own units.
+        device: where.
+        source: of the method's file, where it is in a file of its own.
+    """
+    method, task = trainer.method, data.splits.schema.task
+    generator = torch.Generator().manual_seed(spec.seed)
+    drawn = splits["train"][torch.randperm(len(splits["train"]), generator=generator)]
+    embeddings = run_batches(method, splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
+    validation = data.splits.graphs.select(data.splits["val"])
+    offset = prior_offset(data.class_counts, data.class_draws, task)
+    best = trainer.rule.pick(trainer.curves, task)
+    in_memory = spec.table is not None or bool(spec.data_checksum)
+    return TrainedModel(
+        method=method,
+        spec=spec,
+        classes=_class_names(splits),
+        calibration=calibrate(run_batches(method, validation)[0], validation.y.cpu(), offset, task),
+        training=TrainingSummary(
+            epochs=len(trainer.curves),
+            best_epoch=len(trainer.curves) - 1 if best is None else best,
+            seconds=sum(trainer.seconds),
+            graphs={name: len(index) for name, index in splits.parts.items()},
+            class_counts=data.class_counts,
+            class_draws=data.class_draws,
+            data=_describe_data(splits),
+            platform=describe_platform(device),
+        ),
+        distance=None if embeddings is None else KNNDistance.fit(embeddings, spec.seed),
+        reference=_reference(splits, drawn) if in_memory else None,
+        training_hashes=_training_hashes(splits),
+        source=source,
+    )
+
+
+def _class_names(splits: Splits) -> tuple[Any, ...]:
+    """Names of the classes of a target, in order; numbers as text where they have none; empty for regression."""
+    task = splits.schema.task
+    if task.kind == "regression":
+        return ()
+    names = tuple(splits.source.get("classes", ()))
+    return names or tuple(str(number) for number in range(2 if task.kind == "binary" else task.outputs))
+
+
+def _reference(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
+    """Up to a thousand training graphs, without what only training needs."""
+    graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
+    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra={})
+
+
+def _training_hashes(splits: Splits) -> torch.Tensor:
+    """Sorted hashes of the SMILES of training and validation rows, where they are known."""
+    if "hash" not in splits.graphs.extra:
+        return torch.zeros(0, dtype=torch.long)
+    rows = torch.cat([splits["train"], splits["val"]])
+    hashes: torch.Tensor = splits.graphs.extra["hash"].cpu()[rows].unique()
+    return hashes

@@ -1,0 +1,58 @@
+"""The folder of one run: its spec, checkpoints while it trains, model and record once it is done."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from outland.errors import Busy, OutlandError
+from outland.models import TrainedModel, save_model
+from outland.spec import RunSpec
+from outland.storage.files import remove_scratch, writable_folder, write_text
+from outland.training.checkpoint import Checkpoints
+from outland.training.record import RunRecord
+
+
+class RunFolder:
+    """The folder of one run: spec, checkpoints while it trains, model and record once it is done."""
+
+    def __init__(self, out: Path | str, spec: RunSpec) -> None:
+        self.path = Path(out) / spec.slug
+        self.spec = spec
+        self.record_path = self.path / "record.json"
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
+
+    @contextmanager
+    def claimed(self, resume: bool, force: bool) -> Iterator[None]:
+        """Hold the folder, so that no second process trains in it; refuse to overwrite without being told."""
+        writable_folder(self.path)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                remove_scratch(self.path, "spec.json", "record.json", "model")
+                remove_scratch(self.checkpoints.folder, "epoch-*")
+                if force:
+                    self._clear()
+                elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
+                    finished = self.record_path.exists()
+                    state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
+                    raise OutlandError(
+                        f"this run was already {state} in {self.path}: use --resume to {verb}, or --force to start over"
+                    )
+                write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
+                yield
+        except Timeout:
+            raise Busy(f"another process is working in {self.path}") from None
+
+    def _clear(self) -> None:
+        self.record_path.unlink(missing_ok=True)
+        self.checkpoints.clear()
+        shutil.rmtree(self.path / "model", ignore_errors=True)
+
+    def finish(self, model: TrainedModel, record: RunRecord) -> None:
+        """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""
+        save_model(model, self.path / "model", force=True)
+        record.write(self.record_path)
+        self.checkpoints.clear()

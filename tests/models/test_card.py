@@ -1,0 +1,49 @@
+"""The model card."""
+
+from dataclasses import replace
+
+from outland.models.card import card, escape
+from outland.models.summary import Assessment, CalibrationCheck, Interval, PartScore
+
+
+def part_score(part: str, value: float, rare: int, **rest) -> PartScore:
+    return PartScore(
+        part=part, target="a_b", metric="rocauc", rows=100, groups=50, score=Interval(value=value), rare=rare, **rest
+    )
+
+
+def test_the_card_says_how_a_model_was_trained_and_how_to_read_it(fitted, model_folder):
+    model = fitted.model_
+    text = (model_folder / "README.md").read_text()
+    assert text == card(model)
+    assert "# Model of memory" in text
+    assert "Reads molecules and answers with one of the classes 0, 1. Trained by aia (" in text
+    assert "A row's probability is that of 1; it is called so above" in text
+    assert "Stable is what the method takes to decide the label" in text
+    assert f"T = {model.calibration.temperature[0]:.2f}" in text
+    assert f"6 epochs, the best one (number {model.training.best_epoch + 1})" in text  # from 1 on
+    no, yes = model.training.class_counts
+    assert f"- classes in training: 0 {no}, 1 {yes}" in text
+    assert "rare classes were drawn more often" in text
+    assert f"seed 0; run {model.spec.key}" in text
+    assert "## How good it is" not in text
+    assert "not the file" not in text
+
+
+def test_the_card_has_scores_where_they_were_taken(fitted):
+    check = CalibrationCheck(mean_probability=0.5, observed_rate=0.55, accuracy=0.7)
+    interval = Interval(value=0.8, low=0.7, high=0.9)
+    scores = [
+        part_score("val", 0.9, 3),
+        part_score("test", 0.8, 30, calibration=check, reference=Interval(value=0.75)).model_copy(
+            update={"score": interval}
+        ),
+    ]
+    text = card(replace(fitted.model_, assessment=Assessment(scores=scores)))
+    assert "| validation | a\\_b | ROC-AUC | too few to judge (3 rows of one class) | – | – |" in text
+    assert "| held out | a\\_b | ROC-AUC | 80.00 | 70.00 to 90.00 | 75.00 |" in text
+    assert "On the held-out rows it said 50% on average where 55% are '1', and called 70% right." in text
+
+
+def test_names_mean_nothing_in_markdown():
+    assert escape("<b>|_x_`\n[1]*#\\") == "\\<b\\>\\|\\_x\\_' \\[1\\]\\*\\#\\\\"

@@ -1,0 +1,121 @@
+"""Scores of models, and how sure they are."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from outland.estimators import GraphRegressor
+from outland.estimators.inputs import read_inputs
+from outland.graphs import PackedGraphs
+from outland.models import evaluate_models
+from outland.models.evaluation import accuracy, auc, check_calibration, rmse
+from outland.models.summary import Interval
+from tests.models.cases import SMALL, bbbp
+
+
+def labelled(scaffolds: int, labels: torch.Tensor | None = None) -> PackedGraphs:
+    """The sample with its labels or others, its molecules dealt to so many scaffolds."""
+    smiles, own = bbbp()
+    y = torch.tensor(own) if labels is None else labels
+    extra = {"scaffold": torch.arange(len(smiles)) % scaffolds}
+    return replace(read_inputs(smiles).graphs, y=y.float()[:, None], extra=extra)
+
+
+def test_metrics():
+    assert auc(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0, 0, 1, 1])) == 0.875
+    assert auc(np.array([0.1, 0.2]), np.array([1, 1])) is None
+    assert accuracy(np.array([0, 1]), np.array([0, 0])) == 0.5
+    assert rmse(np.array([1.0, 3.0]), np.array([1.0, 0.0])) == pytest.approx(3 / np.sqrt(2))
+
+
+def test_probabilities_are_held_against_the_truth(fitted):
+    smiles, labels = bbbp()
+    predictions = fitted.model_.predict(read_inputs(smiles).graphs)
+    check = check_calibration(fitted.model_, predictions, np.array(labels, dtype=float))
+    assert check.mean_probability == pytest.approx(fitted.predict_proba(smiles)[:, 1].mean())
+    assert check.observed_rate == pytest.approx(np.mean(labels))
+    assert check.accuracy == pytest.approx(fitted.score(smiles, labels))
+
+
+def test_unknown_labels_are_left_out(fitted):
+    smiles, labels = bbbp()
+    y = torch.tensor(labels).float()
+    y[::3] = float("nan")
+    (score,) = evaluate_models([fitted.model_], labelled(298, y))
+    known = ~y.isnan().numpy()
+    expected = fitted.predict_proba(smiles)[known, 1]
+    assert (score.rows, score.groups) == (198, 198)
+    assert score.score.value == pytest.approx(roc_auc_score(np.array(labels)[known], expected))
+    assert score.rare == min(np.bincount(np.array(labels)[known]))
+    assert score.calibration.mean_probability == pytest.approx(expected.mean())
+    assert score.calibration.observed_rate == pytest.approx(np.array(labels)[known].mean())
+    (nothing,) = evaluate_models([fitted.model_], labelled(298, torch.full((298,), float("nan"))))
+    assert (nothing.rows, nothing.score, nothing.calibration) == (0, Interval(value=None), None)
+
+
+def test_scores_and_their_intervals(fitted):
+    models = [fitted.model_, fitted.model_]
+    (single,), (twins,) = (evaluate_models(models, labelled(scaffolds)) for scaffolds in (298, 20))
+    assert (single.part, single.target, single.metric) == ("test", "label", "rocauc")
+    assert (single.rows, single.groups, twins.groups) == (298, 298, 20 + 14)  # 14 have no rings
+    assert single.score == single.reference
+    assert single.score.low < single.score.value < single.score.high
+    assert single.difference == Interval(value=0, low=0, high=0)
+    assert twins.score.value == single.score.value
+    assert twins.score.high - twins.score.low > 0
+    (alone,) = evaluate_models(models[:1], labelled(298))
+    assert (alone.difference, alone.reference, alone.score) == (None, None, single.score)
+    assert evaluate_models(models[:1], labelled(298), seed=1)[0].score.low != single.score.low
+
+
+def test_a_perfect_score_has_no_interval(fitted):
+    outputs = fitted.model_.predict(labelled(298)).outputs[:, 0]
+    best = outputs > outputs.median()
+    (perfect,) = evaluate_models([fitted.model_], labelled(298, best))
+    assert perfect.score == Interval(value=1.0)
+    best[outputs.argmax()] = False
+    (almost,) = evaluate_models([fitted.model_], labelled(298, best))
+    assert almost.score.low < almost.score.value < 1.0
+
+
+def test_few_scaffolds_give_no_interval(fitted):
+    smiles, _ = bbbp()
+    ring = re.compile(r"\d").search  # digits outside of brackets close rings
+    rings = torch.tensor([row for row, text in enumerate(smiles) if ring(re.sub(r"\[.*?\]", "", text))])
+    assert len(rings) == 284
+    (few,), (enough,) = (
+        evaluate_models([fitted.model_, fitted.model_], replace(labelled(298).select(rings), extra=extra))
+        for extra in ({"scaffold": torch.arange(298)[rings] % groups} for groups in (9, 10))
+    )
+    assert (few.groups, enough.groups) == (9, 10)
+    assert few.score == Interval(value=enough.score.value)
+    assert few.difference == Interval(value=0.0)
+    assert enough.score.low < enough.score.high
+
+
+def test_molecules_without_rings_are_single_ones(fitted):
+    smiles = ["CCO", "CCN.Cl", "c1ccccc1O", "c1ccccc1.Cl.Cl.Cl", "C", "C1CC1"]
+    inputs = read_inputs(smiles, scaffold=True)
+    graphs = replace(inputs.graphs, extra={"scaffold": inputs.groups["scaffold"]})
+    assert graphs.extra["scaffold"].tolist() == [0, 0, 1, 1, 0, 2]
+
+    def groups(rows: PackedGraphs) -> int:
+        return evaluate_models([fitted.model_], rows)[0].groups
+
+    assert (groups(graphs), groups(replace(graphs, extra={}))) == (5, 6)
+    pairs = [(i, j) for i in range(6) for j in range(i)]
+    assert [pair for pair in pairs if groups(graphs.select(torch.tensor(pair))) == 1] == [(3, 2)]
+
+
+def test_the_mean_is_judged_on_the_held_out_rows():
+    smiles = bbbp()[0][:60]
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL, domain="random").fit(smiles[:40], [0.0, 1.0] * 20)
+    held_out = replace(read_inputs(smiles).graphs, y=torch.ones(60, 1)).select(torch.arange(40, 60))
+    (score,) = evaluate_models([model.model_], held_out)
+    assert score.mean_error == pytest.approx(1 - model.model_.task.mean[0])  # all of them are 1
+    assert score.score.value == pytest.approx(np.sqrt(np.square(model.predict(smiles[40:]) - 1).mean()))
+    assert (score.metric, score.rare, score.calibration) == ("rmse", None, None)

@@ -1,0 +1,50 @@
+"""Rows with what their predictions rest on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from outland.chem.featurizer import parse
+from outland.errors import OutlandError
+from outland.estimators.inputs import read_inputs
+from outland.models.explained_rows import explain_part, explain_table, has_more_rows, label_text
+from tests.models.cases import TABLE, bbbp
+
+
+def test_explained_rows_carry_weights_and_truth(fitted):
+    rows = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=70)
+    assert [row.row for row in rows] == list(range(1, 71))
+    assert {row.problem for row in rows} == {"", "RDKit cannot read the SMILES"}
+    for row in rows[:20]:
+        molecule = parse(row.smiles)
+        assert (len(row.node_weights), len(row.edge_weights)) == (molecule.GetNumAtoms(), molecule.GetNumBonds())
+        assert row.truth == row.cells["p_np"]
+        assert row.is_training
+    (explanation,) = fitted.explain([rows[0].smiles])
+    assert np.allclose(rows[0].node_weights, explanation.node_mask[:, 0])
+    assert explain_table(fitted.model_, TABLE, "smiles", most=5)[0].truth == ""  # the model does not know the column
+    with pytest.raises(OutlandError, match="is 'name' its column of SMILES"):
+        explain_table(fitted.model_, TABLE, "name", most=1)
+
+
+def test_a_part_is_explained_edge_by_edge(fitted):
+    smiles, labels = bbbp()
+    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
+    table = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=3)
+    rows = explain_part(fitted.model_, graphs, most=3)
+    assert [row.row for row in rows] == [1, 2, 3]
+    for row, same in zip(rows, table, strict=True):
+        assert row.smiles == ""
+        assert row.truth == same.truth
+        assert np.allclose(row.node_weights, same.node_weights)
+        assert np.allclose(sorted(row.edge_weights), sorted(same.edge_weights))
+        assert len(row.edges) == len(row.edge_weights) == parse(same.smiles).GetNumBonds()
+        assert all(source < target for source, target in row.edges)
+        assert row.prediction == same.prediction
+    assert label_text(fitted.model_, replace(graphs, y=torch.full((298, 1), float("nan"))), 0) == ""
+
+
+def test_whether_a_table_has_more_rows():
+    assert (has_more_rows(TABLE, 299), has_more_rows(TABLE, 300)) == (True, False)

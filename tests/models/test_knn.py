@@ -1,0 +1,32 @@
+"""Distances of embeddings to training embeddings."""
+
+import pytest
+import torch
+
+from outland.models.knn import KNNDistance
+
+
+def test_distance_is_one_for_one_training_row_in_twenty():
+    generator = torch.Generator().manual_seed(0)
+    known = torch.randn(3000, 8, generator=generator)
+    distance = KNNDistance.fit(known[:2000], 0)
+    fresh = distance.distances(known[2000:])
+    assert 0.03 < (fresh > 1).float().mean() < 0.07
+    assert distance.flags(torch.tensor([0.5, 1.001, 50.0])) == ["near", "edge", "far"]
+    clusters = torch.cat([known[:1000] + 20, known[1000:2000] - 20])
+    between = KNNDistance.fit(clusters, 0).distances(torch.zeros(1, 8))
+    assert distance.flags(between)[0] == "far"  # the gap is no known ground
+
+
+def test_a_dead_unit_does_not_make_every_row_far():
+    generator = torch.Generator().manual_seed(0)
+    known = torch.randn(2000, 8, generator=generator)
+    known[:, 3:] = 0  # more than half of them are dead
+    fresh = torch.randn(1000, 8, generator=generator)
+    fresh[:, 3:] = 0.01
+    distance = KNNDistance.fit(known, 0)
+    assert distance.scale[:3].min() > 0.9
+    assert distance.scale[3:].tolist() == pytest.approx([0.1 * float(distance.scale[:3].median())] * 5)
+    assert distance.flags(distance.distances(fresh)).count("far") < 30
+    assert distance.flags(distance.distances(fresh + 5)).count("far") == 1000
+    assert KNNDistance.fit(torch.ones(50, 4), 0).scale.tolist() == [1.0] * 4

@@ -1,0 +1,58 @@
+"""Sentences about a model."""
+
+from dataclasses import replace
+
+from outland.models.knn import KNNDistance
+from outland.models.messages import calibration_sentence, distance_phrase, format_score, threshold_phrase
+from outland.models.summary import CalibrationCheck, Interval, PartScore
+
+
+def score(mean: float | None, observed: float = 0.53, accuracy: float = 0.6, rare: int = 100) -> PartScore:
+    check = None
+    if mean is not None:
+        check = CalibrationCheck(mean_probability=mean, observed_rate=observed, accuracy=accuracy)
+    value = Interval(value=0.7)
+    return PartScore(
+        part="test", target="y", metric="rocauc", rows=200, groups=50, score=value, rare=rare, calibration=check
+    )
+
+
+def test_probabilities_that_break_their_word_are_called_a_ranking():
+    assert calibration_sentence(score(0.86), "scaffold", ("0", "1")) == (
+        "On the held-out rows it said 86% on average where 53% are '1', and called 60% right: read its probabilities "
+        "as a ranking on new scaffolds."
+    )
+    assert calibration_sentence(score(0.6), "scaffold", ("0", "1")) == (
+        "On the held-out rows it said 60% on average where 53% are '1', and called 60% right."
+    )
+    assert calibration_sentence(score(0.9, 0.4, 0.4), "size", ("a", "b", "c")) == (
+        "On the held-out rows it was 90% sure on average of the class it called, and called 40% right: read its "
+        "probabilities as a ranking on rows like these."
+    )
+    assert calibration_sentence(score(None), "scaffold", ("0", "1")) == ""
+    assert calibration_sentence(score(0.86, rare=3), "scaffold", ("0", "1")) == ""  # too few to judge
+
+
+def test_scores_are_in_per_cent_and_errors_are_not():
+    assert [format_score(0.12345, metric) for metric in ("rocauc", "ap", "accuracy", "rmse")] == [
+        "12.35",
+        "12.35",
+        "12.35",
+        "0.123",
+    ]
+    assert format_score(None, "rmse") == "–"
+
+
+def test_the_threshold_is_the_share_of_the_second_class_where_classes_were_balanced(fitted):
+    no, yes = fitted.model_.training.class_counts
+    assert threshold_phrase(fitted.model_) == f"called so above {yes / (no + yes):.2f} (its share in training)"
+    model = replace(fitted.model_, calibration=replace(fitted.model_.calibration, offset=(0.0,)))
+    assert threshold_phrase(model) == "called so above 0.50"
+
+
+def test_a_method_without_embeddings_has_no_distance(fitted):
+    distance: KNNDistance = fitted.model_.distance
+    assert f"one in a hundred above {distance.far / distance.unit:.2f}, which is called far" in distance_phrase(
+        fitted.model_, "row"
+    )
+    assert distance_phrase(replace(fitted.model_, distance=None), "row").startswith("not known")

@@ -1,0 +1,134 @@
+"""Tables predicted as they stream by."""
+
+import csv
+import gzip
+from collections import Counter
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from outland.chem.featurizer import parse
+from outland.errors import OutlandError
+from outland.estimators import GraphRegressor
+from outland.models import load_model
+from outland.models.table_predictions import Reservoir, predict_table
+from tests.models.cases import SMALL, TABLE, bbbp
+
+
+def rows_of(path):
+    with path.open(errors="surrogateescape", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def predicted(model, tmp_path, name="out.csv", **rest):
+    report = predict_table(model, rest.pop("table", TABLE), tmp_path / name, **rest)
+    return report, rows_of(tmp_path / name)
+
+
+def test_rows_keep_their_order_and_bad_ones_their_place(fitted, model_folder, tmp_path):
+    report, rows = predicted(load_model(model_folder), tmp_path)
+    before = rows_of(TABLE)
+    assert [row["smiles"] for row in rows] == [row["smiles"] for row in before]
+    assert [row["name"] for row in rows] == [row["name"] for row in before]
+    bad = [row for row in rows if row["outland_problem"]]
+    assert (report.rows, report.bad, len(bad)) == (300, 2, 2)
+    assert all(parse(row["smiles"]) is None and row["outland_probability"] == "" for row in bad)
+    good = [row for row in rows if not row["outland_problem"]]
+    expected = fitted.predict_proba([row["smiles"] for row in good])[:, 1]
+    assert np.abs(np.array([float(row["outland_probability"]) for row in good]) - expected).max() < 1e-6
+    assert [int(row["outland_class"]) for row in good] == fitted.predict([row["smiles"] for row in good]).tolist()
+    assert Counter(row["outland_flag"] for row in good) == report.flags
+    assert Counter(row["outland_class"] for row in good) == report.classes["label"]
+    assert report.share("edge", "far") == (report.flags["edge"] + report.flags["far"]) / 298
+    distances = fitted.distance([row["smiles"] for row in good])
+    assert np.allclose([float(row["outland_distance"]) for row in good], distances, atol=1e-4)
+
+
+def test_neither_processes_nor_the_rest_of_the_table_change_a_row(fitted, tmp_path):
+    smiles, _ = bbbp()
+    long = tmp_path / "long.csv"
+    long.write_text("smiles\n" + "".join(f"{one}\n" for one in smiles * 3))
+    _, alone = predicted(fitted.model_, tmp_path, "alone.csv", table=long, workers=1)
+    _, several = predicted(fitted.model_, tmp_path, "several.csv", table=long, workers=2)
+    assert alone == several
+    once = {one: f"{value:.6f}" for one, value in zip(smiles, fitted.predict_proba(smiles)[:, 1], strict=True)}
+    apart = [abs(float(row["outland_probability"]) - float(once[row["smiles"]])) for row in alone]
+    assert max(apart) <= 1.1e-6  # a last digit may round the other way
+
+
+def test_rows_of_the_training_set_are_known_again(fitted, tmp_path):
+    smiles, _ = bbbp()
+    assert len(fitted.model_.training_hashes) == len(set(smiles))
+    report, _ = predicted(fitted.model_, tmp_path)
+    assert (report.training_rows, report.rows) == (298, 300)  # two cannot be read
+    table = tmp_path / "new.csv"
+    table.write_text(f"smiles\nCCCCCCCl\n {smiles[0]} \naspirin\n")
+    report, _ = predicted(fitted.model_, tmp_path, "new-out.csv", table=table)
+    assert (report.training_rows, report.first) == (1, {"RDKit cannot read the SMILES": 3})
+
+
+def test_gzip_and_bytes_that_are_not_utf8_survive(fitted, tmp_path):
+    table = tmp_path / "odd.csv"
+    table.write_bytes(b'name,smiles\n\xff\xfe,CCO\nb,\xff\n"a,""b""\nc",CCN\n')
+    predict_table(fitted.model_, table, tmp_path / "odd.csv.gz")
+    with gzip.open(tmp_path / "odd.csv.gz", "rt", errors="surrogateescape", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0]["name"].encode(errors="surrogateescape") == b"\xff\xfe"
+    assert rows[1]["outland_problem"] == "bytes that are not UTF-8"
+    assert rows[2]["name"] == 'a,"b"\nc'
+
+
+def test_a_regressor_writes_numbers(tmp_path):
+    smiles, labels = bbbp()
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles, [label * 50.0 for label in labels])
+    _, rows = predicted(model.model_, tmp_path)
+    said = {row["smiles"]: row["outland_prediction"] for row in rows if row["outland_prediction"]}
+    assert float(said[smiles[0]]) == pytest.approx(model.predict(smiles[:1])[0], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("smiles\naspirin\nbenzene\n", "a.csv", r"none of the 2 rows of .* can be read \(RDKit cannot read"),
+        ("molecule\nCCO\n", "a.csv", "unknown column of t.csv 'smiles'. Valid: molecule"),
+        ("smiles,outland_class\nCCO,1\n", "a.csv", "has a column 'outland_class' already"),
+        ("smiles\nCCO\n", "a.parquet", "must end in .csv or .csv.gz"),
+        ("smiles\nCCO\n", "t.csv", "exists: choose another --out"),
+        ("smiles\n", "a.csv", "has a header and no rows"),
+    ],
+)
+def test_a_bad_table_is_a_sentence_and_nothing_is_written(fitted, tmp_path, text, name, words):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(OutlandError, match=words):
+        predict_table(fitted.model_, tmp_path / "t.csv", tmp_path / name, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    assert (tmp_path / "t.csv").read_text() == text
+
+
+def test_what_exists_is_kept_without_force(fitted, tmp_path):
+    (tmp_path / "out.csv").write_text("precious")
+    with pytest.raises(OutlandError, match="or replace it with --force"):
+        predicted(fitted.model_, tmp_path)
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    assert len(predicted(fitted.model_, tmp_path, force=True)[1]) == 300
+
+
+def test_two_processes_do_not_write_one_table(fitted, tmp_path):
+    with FileLock(tmp_path / ".out.csv.lock"), pytest.raises(OutlandError, match="another process is writing"):
+        predicted(fitted.model_, tmp_path)
+    predicted(fitted.model_, tmp_path)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_a_reservoir_gives_every_molecule_the_same_chance():
+    counts = np.zeros(100)
+    for seed in range(400):
+        sample = Reservoir(10, seed)
+        for start in range(0, 100, 7):
+            sample.add(list(range(start, min(start + 7, 100))))
+        assert len(sample.molecules) == 10
+        counts[sample.molecules] += 1
+    assert counts.sum() == 4000
+    assert 15 < counts.min() < counts.max() < 70  # 40 each, give or take 6
+    assert abs(counts[:10].mean() - counts[90:].mean()) < 8
