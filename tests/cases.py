@@ -41,7 +41,7 @@ class NoWaiting(TorchDispatchMode):
         if name == "repeat_interleave":
             assert kwargs.get("output_size") is not None, "repeat_interleave without output_size waits for the device"
         if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
-            masks = [one for one in args[1] if one is not None and one.dtype == torch.bool]
+            masks = [index for index in args[1] if index is not None and index.dtype == torch.bool]
             assert not masks, "indexing by a boolean mask waits for the device"
         return func(*args, **kwargs)
 
@@ -142,12 +142,12 @@ class MethodCase:
         stepper.backward(stepper.optimizers[self.classifier_phase(stepper)], batch, Progress())
         reference = Stepper(erm, FRAME)
         reference.backward(reference.optimizers[0], batch, Progress())
-        found = self.classifier_gradients(method)
+        actual = self.classifier_gradients(method)
         for name, parameter in erm.classifier.named_parameters():
-            ours = found[name]
-            theirs = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            ours = actual[name]
+            expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             ours = torch.zeros_like(parameter) if ours is None else ours
-            assert torch.allclose(ours, theirs, atol=1e-9), name
+            assert torch.allclose(ours, expected, atol=1e-9), name
         state = self.classifier_state(method)
         if self.one_pass:
             for name, value in statistics(erm.classifier).items():
@@ -192,8 +192,8 @@ class MethodCase:
             for parameter in method.parameters():
                 parameter.grad = None
             stepper.backward(optimizer, doubled(whole(graphs)), Progress())
-            own = {id(parameter) for parameter in optimizer.parameters}
-            assert all(parameter.grad is None for parameter in method.parameters() if id(parameter) not in own)
+            trained = {id(parameter) for parameter in optimizer.parameters}
+            assert all(parameter.grad is None for parameter in method.parameters() if id(parameter) not in trained)
             assert any(parameter.grad is not None and (parameter.grad != 0).any() for parameter in optimizer.parameters)
 
     def test_one_seed_decides_everything(self, any_splits):
@@ -247,15 +247,15 @@ class MethodCase:
         results = []
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, **self.still)
-            found = []
+            actual = []
             for optimizer in stepper.optimizers:
                 method.reseed(0, torch.device("cpu"))
                 terms = stepper.backward(optimizer, doubled(whole(graphs, layout)), Progress())
-                found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
-            results.append(found)
+                actual += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
+            results.append(actual)
         assert len(results[0]) > 5
-        for one, other in zip(*results, strict=True):
-            assert torch.allclose(one, other, atol=1e-9)
+        for first, second in zip(*results, strict=True):
+            assert torch.allclose(first, second, atol=1e-9)
 
     def test_padding_changes_no_prediction_nor_does_a_graph_without_edges(self, any_set):
         schema, graphs = any_set
@@ -278,7 +278,7 @@ class MethodCase:
         assert torch.equal(before, run.method.dropout_random.get_state())
         drops = [part for part in run.method.modules() if isinstance(part, Dropout)]
         assert drops
-        assert all(part.random is run.method.dropout_random for part in drops)
+        assert all(part.generator is run.method.dropout_random for part in drops)
 
     def test_a_step_waits_for_nothing(self, any_set):
         schema, graphs = any_set

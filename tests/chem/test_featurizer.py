@@ -2,13 +2,8 @@ import csv
 import gzip
 
 import numpy as np
-import pytest
-import torch
 
 from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurize, parse
-from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, factorize, pack_molecules, read_molecules
-from outland.graphs.packed import reverse_edges
-from tests.conftest import SAMPLES
 
 
 def arrays(smiles, lenient=False):
@@ -65,43 +60,3 @@ def test_all_of_molbbbp_equals_ogb(data):
     assert np.array_equal(np.concatenate([m.atoms for m in molecules]), table("node-feat"))
     assert np.array_equal(np.concatenate([m.bonds[::2] for m in molecules]), table("edge-feat"))
     assert np.array_equal(np.concatenate([m.edges[:, ::2].T for m in molecules]), table("edge"))
-
-
-@pytest.fixture(scope="module")
-def bbbp_smiles():
-    with (SAMPLES / "bbbp.csv").open() as stream:
-        return [row["smiles"] for row in csv.DictReader(stream)]
-
-
-def test_streams_keep_order_and_name_failures(bbbp_smiles):
-    stream = [*bbbp_smiles[:3], "", "C" * (MAX_LENGTH + 1), "caffeine", "C\udcff", *bbbp_smiles[3:6]]
-    (chunk,) = read_molecules(iter(stream), MoleculeOptions(canonical=True), "")
-    assert chunk.indices == [0, 1, 2, 7, 8, 9]
-    reasons = dict(chunk.failures)
-    assert reasons[3] == "no SMILES"
-    assert "5001 characters" in reasons[4]
-    assert "cannot read" in reasons[5]
-    assert "not UTF-8" in reasons[6]
-    assert len(chunk.canonical) == len(chunk.scaffolds) == 6
-
-
-def test_processes_give_what_one_process_gives(bbbp_smiles):
-    many, wanted = bbbp_smiles * 3, MoleculeOptions(canonical=True, fingerprint=True)
-    alone, shared = (list(read_molecules(iter(many), wanted, "", workers=workers)) for workers in (1, 2))
-    assert [len(chunk.indices) + len(chunk.failures) for chunk in shared] == [256] * 3 + [132]
-    for one, other in zip(shared, alone, strict=True):
-        assert (one.indices, one.failures, one.scaffolds) == (other.indices, other.failures, other.scaffolds)
-        assert (one.canonical, one.fingerprints) == (other.canonical, other.fingerprints)
-        assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(one.molecules, other.molecules, strict=True))
-
-
-def test_packed_molecules_have_true_reverses(bbbp_smiles):
-    molecules = [arrays(s) for s in bbbp_smiles[:40] if parse(s) is not None]
-    packed = pack_molecules(molecules, torch.zeros(len(molecules), 1))
-    assert torch.equal(
-        packed.reverse.long(), reverse_edges(packed.edge_index.long(), packed.node_counts, packed.edge_counts)
-    )
-
-
-def test_numbers_for_names():
-    assert factorize(["b", "a", "b", "c"]).tolist() == [0, 1, 0, 2]

@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from outland.estimators.judging import judge
+from outland.report.fit_text import quality_sentence
 from sklearn.base import clone
 
 from outland.cli import molecules
 from outland.estimators import GraphClassifier, GraphRegressor, streaming, tables
 from outland.estimators.fitting import Plan
 from outland.estimators.inputs import read_inputs
-from outland.estimators.judging import judge
 from outland.graphs import Splits
-from outland.report.fit_text import quality_sentence
 from outland.shift import ShiftSettings
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp

@@ -54,8 +54,8 @@ def packed(folder: Path, without: tuple[str, ...] = (), prefix: str = "X//", met
     return path
 
 
-def edges_of(graphs, place: int) -> list[tuple[int, int]]:
-    return [tuple(pair) for pair in graphs.to_data_list()[place].edge_index.T.tolist()]
+def edges_of(graphs, index: int) -> list[tuple[int, int]]:
+    return [tuple(pair) for pair in graphs.to_data_list()[index].edge_index.T.tolist()]
 
 
 def test_mutag_is_the_published_one(mutag):
@@ -81,12 +81,12 @@ def test_every_edge_stands_both_ways_in_order(mutag):
         pairs = [tuple(pair) for pair in data.edge_index.T.tolist()]
         assert pairs == sorted(set(pairs))
         assert all(u != v and (v, u) in set(pairs) for u, v in pairs)
-    places = torch.arange(len(graphs.reverse)) - graphs.edge_offsets.repeat_interleave(graphs.edge_counts)
-    assert (graphs.reverse != places).all()
+    positions = torch.arange(len(graphs.reverse)) - graphs.edge_offsets.repeat_interleave(graphs.edge_counts)
+    assert (graphs.reverse != positions).all()
 
 
 def test_folds_are_stratified_disjoint_and_cover_everything(mutag):
-    seen = {"val": [], "test": []}
+    folds = {"val": [], "test": []}
     for domain in MUTAG.domains:
         splits = mutag(domain)
         index = torch.cat([splits[part] for part in ("train", "val", "test")])
@@ -96,10 +96,10 @@ def test_folds_are_stratified_disjoint_and_cover_everything(mutag):
             assert len(splits[part]) in {18, 19}
             counts = torch.bincount(splits.graphs.y[splits[part]], minlength=2)
             assert (counts - torch.tensor([6.3, 12.5])).abs().max() < 1
-        for part, found in seen.items():
-            found.append(splits[part])
-    for found in seen.values():  # every graph is tested once and validates once
-        assert torch.cat(found).sort().values.equal(torch.arange(188))
+        for part, indices in folds.items():
+            indices.append(splits[part])
+    for indices in folds.values():  # every graph is tested once and validates once
+        assert torch.cat(indices).sort().values.equal(torch.arange(188))
 
 
 def test_seed_decides_the_folds(mutag):
@@ -116,8 +116,8 @@ def test_folds_differ_by_one_graph_at_most(counts):
     sizes = [len(fold) for fold in folds]
     assert max(sizes) - min(sizes) <= 1
     for label in range(len(counts)):
-        found = [int((y[fold] == label).sum()) for fold in folds]
-        assert max(found) - min(found) <= 1
+        counts_of_label = [int((y[fold] == label).sum()) for fold in folds]
+        assert max(counts_of_label) - min(counts_of_label) <= 1
 
 
 def test_ten_folds_share_one_cache_entry(sample, tmp_path):
@@ -231,8 +231,8 @@ def test_truncated_archive_is_refused(sample, tmp_path, keep):
 def test_damage_within_an_archive_is_refused(tmp_path, method):
     path = packed(tmp_path, prefix="", method=method, A=TINY["X_A.txt"] * 200)
     content = bytearray(path.read_bytes())
-    for place in range(60, 75):
-        content[place] ^= 0x11
+    for offset in range(60, 75):
+        content[offset] ^= 0x11
     path.write_bytes(content)
     with pytest.raises(OutlandError, match=r"X\.zip: X_A\.txt (is damaged|cannot be read)"):
         read_archive(path, "X", labelled=True)

@@ -8,7 +8,7 @@ import pytest
 from outland.errors import OutlandError
 from outland.studies.engines.ray import RayEngine
 from outland.studies.runner import run_study
-from tests.studies.test_engines import ROWS, cells_of, records
+from tests.studies.cases import ROWS, cells_of, records
 
 pytestmark = pytest.mark.faults
 

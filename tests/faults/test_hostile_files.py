@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from outland.datasets.tu import MUTAG, read_archive
 from outland.errors import OutlandError
 from outland.graphs import Cache
+from outland.models import load_model
 from outland.recipes import find_recipe, recipe_names
 from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown
@@ -25,11 +26,10 @@ from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.studies.search import Search
 from outland.studies.tuned import with_tuned_settings
-from outland.models import load_model
 from outland.training import RunRecord, RunSpec
 from tests.conftest import SAMPLES
 from tests.faults.hostile import Tried, altered, damaged, many, odd, resealed, sealed
-from tests.graphs.test_cache import RECIPE, toy
+from tests.graphs.test_cache import KEY, toy
 
 pytestmark = pytest.mark.faults
 WORDS = ["train.epochs=2", "data.limit=24", "backbone.width=8"]
@@ -82,8 +82,8 @@ def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
 
 def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
     tried, cache = Tried(), Cache(tmp_path)
-    cache.store(RECIPE, toy())
-    entry = read_snapshot(cache.path(RECIPE))
+    cache.store(KEY, toy())
+    entry = read_snapshot(cache.path(KEY))
     names = sorted(entry.tensors)
 
     @many(300)
@@ -99,10 +99,10 @@ def test_cache_entries_sealed_by_an_enemy(tmp_path, tally):
                 large = tensor.clone().fill_(100) if change == "large" else tensor
                 tensors[name] = {"wrong": tensor.double(), "short": tensor[:1].clone()}.get(change, large)
         try:
-            sealed(cache.path(RECIPE), values, tensors)
+            sealed(cache.path(KEY), values, tensors)
         except ValueError:
             return
-        found = tried(lambda: cache.load(RECIPE))
+        found = tried(lambda: cache.load(KEY))
         if found is not None:
             tried(lambda: walk(found))
 

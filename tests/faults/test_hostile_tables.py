@@ -24,8 +24,8 @@ LETTERS = "CNOPSFIclnosBrH[]()=#@+-/\\.%0123456789*:$~&>|{} \t\x00é"
 def load(path, folder, **columns):
     """A table on its way to being trained on."""
     table = TableSettings(str(path), **{"target": ("p_np",), **columns})
-    for shift in ("random", "scaffold"):
-        find_dataset("x", table).load(shift, "covariate", cache=Cache(folder))
+    for domain in ("random", "scaffold"):
+        find_dataset("x", table).load(domain, "covariate", cache=Cache(folder))
 
 
 def test_damaged_tables(tmp_path, tally):
@@ -33,12 +33,12 @@ def test_damaged_tables(tmp_path, tally):
 
     @many(600)
     @given(damaged(TABLE))
-    def one(content):
+    def check(content):
         path.write_bytes(content)
         tried(lambda: load(path, tmp_path / "cache"))
         tried(lambda: read_unlabelled(str(path), "smiles"))
 
-    one()
+    check()
     assert 10 < tried.refused < tried.inputs
     tally("inputs", "tables", tried.inputs)
 
@@ -50,11 +50,11 @@ def test_damaged_packed_tables(suffix, tmp_path, tally):
 
     @many(800)
     @given(damaged(whole))
-    def one(content):
+    def check(content):
         path.write_bytes(content)
         tried(lambda: load(path, tmp_path / "cache"))
 
-    one()
+    check()
     assert tried.refused > 10
     tally("inputs", "tables", tried.inputs)
 
@@ -95,13 +95,13 @@ def test_tables_of_anything(tmp_path, tally):
         st.sampled_from(["random", "scaffold", "size", "cluster", "time", "column"]),
         st.booleans(),
     )
-    def one(rows, task, shift, strict):
+    def check(rows, task, domain, strict):
         with path.open("w", newline="", encoding="utf-8", errors="surrogatepass") as stream:
             csv.writer(stream, escapechar="\\").writerows([names, *rows])
         table = TableSettings(str(path), target=("p_np",), task=task, time="when", split="part", strict=strict)
-        tried(lambda: find_dataset("x", table).load(shift, "covariate", cache=Cache(tmp_path / "cache")).check())
+        tried(lambda: find_dataset("x", table).load(domain, "covariate", cache=Cache(tmp_path / "cache")).check())
 
-    one()
+    check()
     tally("inputs", "tables", tried.inputs)
 
 
@@ -113,19 +113,23 @@ def featurized(texts: list[str]) -> Chunk:
 
 def test_smiles_of_anything(tally):
     tried = Tried()
-    mutants = st.sampled_from(MOLECULES).flatmap(lambda one: damaged(one.encode()))
+    mutants = st.sampled_from(MOLECULES).flatmap(lambda smiles: damaged(smiles.encode()))
     letters = st.text(LETTERS, max_size=60)
     repeated = st.tuples(st.text(LETTERS, min_size=1, max_size=8), st.integers(1, 600)).map(lambda p: p[0] * p[1])
 
     @many(1000)
-    @given(st.lists(mutants.map(lambda one: one.decode("utf-8", "surrogateescape")) | letters | repeated, max_size=20))
-    def one(texts):
+    @given(
+        st.lists(
+            mutants.map(lambda smiles: smiles.decode("utf-8", "surrogateescape")) | letters | repeated, max_size=20
+        )
+    )
+    def check(texts):
         chunk = tried(lambda: featurized(texts))
         assert sorted([*chunk.indices, *(index for index, _ in chunk.failures)]) == list(range(len(texts)))
         assert len(chunk.molecules) == len(chunk.scaffolds) == len(chunk.canonical) == len(chunk.fingerprints)
         tried.inputs += len(texts)
 
-    one()
+    check()
     assert tried.inputs > 2000
     tally("inputs", "SMILES", tried.inputs)
 

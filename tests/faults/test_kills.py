@@ -6,10 +6,10 @@ import shutil
 import pytest
 import torch
 
+from outland.models import load_model
 from outland.storage.snapshots import read_snapshot
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
-from outland.models import load_model
 from tests.faults import children
 from tests.faults.harness import Killer, finish, status
 

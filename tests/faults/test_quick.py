@@ -9,7 +9,7 @@ import torch
 
 from outland.chem.smiles import MAX_ATOMS, MoleculeOptions, read_molecules
 from outland.datasets import TableSettings
-from outland.datasets.superpixels import _records
+from outland.datasets.superpixels import read_published
 from outland.errors import CannotWrite, OutlandError
 from outland.recipes import find_recipe
 from outland.storage.files import write_text
@@ -108,7 +108,7 @@ def test_pickles_are_never_opened(tmp_path, tally):
             tried(lambda table=table: table.opened())
         (tmp_path / "superpixels.pt").write_bytes(content)
         with pytest.raises(OutlandError):
-            _records(tmp_path / "superpixels.pt")
+            read_published(tmp_path / "superpixels.pt")
         tried.inputs += 2
     assert not ran.exists()
     tally("inputs", "pickles", tried.inputs)

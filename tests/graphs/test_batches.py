@@ -5,9 +5,8 @@ import torch
 from torch_geometric.data import Batch
 
 from outland.errors import OutlandError
-from outland.graphs import Batches, PackedGraphs
-from outland.graphs.batches import Shapes, round_up
-from outland.graphs.gather import Shape
+from outland.graphs import Batches, BatchShape, PackedGraphs
+from outland.graphs.batches import ShapeLadder, round_up
 from tests.conftest import chemical_graphs, odd_graphs, whole
 
 
@@ -58,7 +57,7 @@ def test_last_padded_batch_marks_the_missing_graphs():
     assert last.graph_mask.tolist() == [True, True, False, False]
     assert last.node_count.tolist() == [6, 2, 0, 0]
     assert last.mean_graphs(torch.tensor([1.0, 3.0, 100.0, float("nan")])) == 2
-    assert last.spread(torch.arange(4.0))[:8].tolist() == [0] * 6 + [1] * 2
+    assert last.broadcast_to_nodes(torch.arange(4.0))[:8].tolist() == [0] * 6 + [1] * 2
 
 
 def test_an_epoch_is_a_permutation_decided_by_seed_and_epoch(motif):
@@ -112,17 +111,17 @@ def test_shapes_are_few_and_padding_is_little(motif):
 
 
 def test_a_batch_larger_than_all_shapes_gets_its_own():
-    shapes = Shapes.covering(4, [(10, 20), (12, 24)])
-    assert shapes.ladder == [Shape(4, 16, 32)]
-    assert shapes.holding(15, 32) == Shape(4, 16, 32)
+    shapes = ShapeLadder.covering(4, [(10, 20), (12, 24)])
+    assert shapes.ladder == [BatchShape(4, 16, 32)]
+    assert shapes.holding(15, 32) == BatchShape(4, 16, 32)
     larger = shapes.holding(16, 32)
-    assert larger == Shape(4, 32, 48)
+    assert larger == BatchShape(4, 32, 48)
     assert shapes.holding(20, 40) == larger
     huge = shapes.holding(1000, 10)
     assert huge.nodes > 1000
     assert shapes.holding(20, 40) == larger  # whatever was asked before
-    assert shapes.ladder == [Shape(4, 16, 32)]
-    assert Shapes.covering(4, [(3, 0)]).holding(5, 40).edges >= 40
+    assert shapes.ladder == [BatchShape(4, 16, 32)]
+    assert ShapeLadder.covering(4, [(3, 0)]).holding(5, 40).edges >= 40
     assert [round_up(rows) for rows in (0, 1, 16, 17, 1000)] == [0, 16, 16, 32, 1008]
 
 
@@ -132,31 +131,31 @@ def test_a_plan_says_what_the_batches_hold(motif):
         plan = batches.plan(2)
         assert plan.index.shape == (4, 32)
         assert (plan.index[-1] < 0).sum() == 28
-        for place, batch in enumerate(batches.epoch(2)):
-            assert batch.node_count.sum() == plan.nodes[place]
-            assert batch.edge_count.sum() == plan.edges[place]
+        for step, batch in enumerate(batches.epoch(2)):
+            assert batch.node_count.sum() == plan.nodes[step]
+            assert batch.edge_count.sum() == plan.edges[step]
             real = batch.real_graphs
-            assert batch.index[real].equal(plan.index[place][: plan.graphs[place]])
+            assert batch.index[real].equal(plan.index[step][: plan.graphs[step]])
 
 
 @pytest.mark.parametrize("name", ["motif", "odd", "chemical"])
 def test_batches_gathered_together_equal_those_gathered_one_by_one(motif, name, monkeypatch):
-    monkeypatch.setattr("outland.graphs.batches._MOST_BATCHES", 3)
+    monkeypatch.setattr("outland.graphs.batches.MOST_BATCHES", 3)
     small = {"odd": odd_graphs, "chemical": chemical_graphs}
     graphs = motif.graphs if name == "motif" else PackedGraphs.from_data_list(small[name]() * 5)
     batches = Batches(graphs, torch.arange(30), 4, shuffle=True, seed=2)
     plan = batches.plan(1)
-    found = list(batches.epoch(1))
-    assert [batch.num_graphs for batch in found] == [4] * 7 + [2]
-    for place, batch in enumerate(found):
-        here = plan.index[place, : plan.graphs[place]]
-        alone = batches.gatherer.exact(here, plan.nodes[place], plan.edges[place])
+    together = list(batches.epoch(1))
+    assert [batch.num_graphs for batch in together] == [4] * 7 + [2]
+    for step, batch in enumerate(together):
+        index = plan.index[step, : plan.graphs[step]]
+        alone = batches.gatherer.exact(index, plan.nodes[step], plan.edges[step])
         for field in dataclasses.fields(alone):
             one, other = getattr(batch, field.name), getattr(alone, field.name)
-            if field.name in ("incoming", "outgoing", "members"):
-                assert torch.equal(one.pointers, other.pointers), field.name
-                assert torch.equal(one.nodes, other.nodes), field.name
-                assert (one.edges is None and other.edges is None) or torch.equal(one.edges, other.edges), field.name
+            if field.name in ("incoming", "outgoing"):
+                assert torch.equal(one.rowptr, other.rowptr), field.name
+                assert torch.equal(one.col, other.col), field.name
+                assert (one.perm is None and other.perm is None) or torch.equal(one.perm, other.perm), field.name
             else:
                 same = (one is None and other is None) or torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
                 assert same, field.name

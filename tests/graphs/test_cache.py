@@ -9,19 +9,19 @@ from outland.graphs import Cache, PackedGraphs, Splits
 from outland.storage.snapshots import DamagedSnapshot
 from tests.conftest import CHEMICAL, chemical_graphs
 
-RECIPE = {"name": "toy", "seed": 1}
+KEY = {"name": "toy", "seed": 1}
 
 
 def toy() -> Splits:
     index = {"train": torch.tensor([0, 1]), "val": torch.tensor([2, 3]), "test": torch.tensor([4, 5])}
-    return Splits(PackedGraphs.from_data_list(chemical_graphs()), index, CHEMICAL, RECIPE)
+    return Splits(PackedGraphs.from_data_list(chemical_graphs()), index, CHEMICAL, KEY)
 
 
 def test_what_is_stored_comes_back(tmp_path):
     cache = Cache(tmp_path)
-    assert cache.load(RECIPE) is None
-    cache.store(RECIPE, toy())
-    again = cache.load(RECIPE)
+    assert cache.load(KEY) is None
+    cache.store(KEY, toy())
+    again = cache.load(KEY)
     assert again.schema == CHEMICAL
     assert list(again.parts) == ["train", "val", "test"]
     before, after = toy().graphs.tensors(), again.graphs.tensors()
@@ -29,18 +29,18 @@ def test_what_is_stored_comes_back(tmp_path):
     assert all(torch.equal(before[name].nan_to_num(9), after[name].nan_to_num(9)) for name in before)
 
 
-def test_key_depends_on_every_part_of_the_recipe(tmp_path):
+def test_path_depends_on_every_part_of_the_key(tmp_path):
     cache = Cache(tmp_path)
-    assert cache.path(RECIPE) != cache.path({**RECIPE, "seed": 2})
-    assert cache.path(RECIPE) == cache.path({"seed": 1, "name": "toy"})
+    assert cache.path(KEY) != cache.path({**KEY, "seed": 2})
+    assert cache.path(KEY) == cache.path({"seed": 1, "name": "toy"})
 
 
 @pytest.mark.parametrize("name", ["tensors.safetensors", "state.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_damage_is_noticed_and_mended(tmp_path, name, damage):
     cache, built = Cache(tmp_path), []
-    cache.store(RECIPE, toy())
-    path = cache.path(RECIPE) / name
+    cache.store(KEY, toy())
+    path = cache.path(KEY) / name
     content = bytearray(path.read_bytes())
     if damage == "remove":
         path.unlink()
@@ -50,15 +50,15 @@ def test_damage_is_noticed_and_mended(tmp_path, name, damage):
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
     with pytest.raises(DamagedSnapshot):
-        cache.load(RECIPE)
+        cache.load(KEY)
 
     def build():
         built.append(1)
-        return [(RECIPE, toy())]
+        return toy()
 
-    assert len(cache.load_or_build(RECIPE, build).graphs) == 6
+    assert len(cache.load_or_build(KEY, build).graphs) == 6
     assert built == [1]
-    assert cache.load(RECIPE) is not None
+    assert cache.load(KEY) is not None
 
 
 def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -68,23 +68,23 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     cache = Cache(tmp_path)
     monkeypatch.setattr("outland.storage.snapshots.write_tensors", full)
     with pytest.raises(OutlandError, match="No space left"):
-        cache.store(RECIPE, toy())
+        cache.store(KEY, toy())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unwritable_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutlandError, match="cannot write to the folder"):
-        Cache(tmp_path / "file" / "deep").load_or_build(RECIPE, lambda: [(RECIPE, toy())])
+        Cache(tmp_path / "file" / "deep").load_or_build(KEY, toy)
 
 
 def _build_in_turn(folder, log):
     def build():
         with open(log, "a") as stream:
             stream.write("built\n")
-        return [(RECIPE, toy())]
+        return toy()
 
-    assert len(Cache(folder).load_or_build(RECIPE, build).graphs) == 6
+    assert len(Cache(folder).load_or_build(KEY, build).graphs) == 6
 
 
 def test_processes_that_want_the_same_entry_build_it_once(tmp_path):

@@ -5,6 +5,7 @@ from torch_geometric.data import Data
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from tests.conftest import chemical_graphs, odd_graphs
+from tests.graphs.cases import in_order_graphs, symmetric_graphs
 
 
 @pytest.mark.parametrize("make", [odd_graphs, chemical_graphs])
@@ -19,32 +20,13 @@ def test_data_list_comes_back_as_it_went_in(make):
         assert torch.equal(old.y.nan_to_num(7), new.y.nan_to_num(7))
 
 
-def test_reverse_pairs_every_edge_with_its_other_direction():
-    packed = PackedGraphs.from_data_list(odd_graphs())
-    for graph, reverse in zip(
-        packed.to_data_list(), packed.reverse.long().split(packed.edge_counts.tolist()), strict=True
-    ):
-        assert torch.equal(reverse[reverse], torch.arange(len(reverse)))
-        source, target = graph.edge_index
-        paired = reverse != torch.arange(len(reverse))
-        assert torch.equal(source[reverse][paired], target[paired])
-        assert torch.equal(target[reverse][paired], source[paired])
-    # graph 3: 0-1 both ways, a self-loop, and 2->0 alone
-    assert packed.reverse.split(packed.edge_counts.tolist())[3].tolist() == [1, 0, 2, 3]
-
-
-def test_reverse_pairs_parallel_edges_in_order():
-    double = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 0, 1, 1, 0], [1, 1, 0, 0, 1]]), y=torch.tensor([0]))
-    assert PackedGraphs.from_data_list([double]).reverse.tolist() == [2, 3, 0, 1, 4]
-
-
 def test_select_is_the_same_as_choosing_from_the_list():
     packed = PackedGraphs.from_data_list(chemical_graphs())
     index = torch.tensor([4, 1, 1, 0])
     chosen, listed = packed.select(index).to_data_list(), packed.to_data_list()
-    for graph, place in zip(chosen, index.tolist(), strict=True):
+    for graph, position in zip(chosen, index.tolist(), strict=True):
         for name in ("x", "edge_index", "edge_attr", "environment"):
-            assert torch.equal(graph[name], listed[place][name])
+            assert torch.equal(graph[name], listed[position][name])
 
 
 def test_concatenated_parts_are_the_whole():
@@ -101,3 +83,19 @@ def test_one_graph_is_no_list():
 def test_no_graphs_at_all():
     with pytest.raises(OutlandError, match="no graphs"):
         PackedGraphs.from_data_list([])
+
+
+def test_the_order_of_edges_is_known(motif):
+    assert motif.graphs.edge_order == (True, True)
+    assert PackedGraphs.from_data_list(odd_graphs()).edge_order == (False, False)
+    assert PackedGraphs.from_data_list(symmetric_graphs()).edge_order == (False, True)
+    assert PackedGraphs.from_data_list(in_order_graphs()).edge_order == (True, True)
+
+
+def test_the_order_of_edges_is_that_of_all_graphs(monkeypatch):
+    monkeypatch.setattr("outland.graphs.edges.BLOCK", 2)
+    graphs = in_order_graphs() * 2 + symmetric_graphs()
+    assert PackedGraphs.from_data_list(in_order_graphs() * 3).edge_order == (True, True)
+    assert PackedGraphs.from_data_list(graphs).edge_order == (False, True)
+    sources = [torch.bincount(graph.edge_index[0], minlength=graph.num_nodes) for graph in graphs]
+    assert PackedGraphs.from_data_list(graphs).out_degrees.tolist() == torch.cat(sources).tolist()

@@ -34,11 +34,11 @@ def test_category_outside_the_vocabulary():
         splits(CHEMICAL, graphs).check()
 
 
-@pytest.mark.parametrize(("label", "law"), [(3, "a class from 0 to 2"), (-1, "a class from 0 to 2")])
-def test_label_out_of_range_names_the_graph(label, law):
+@pytest.mark.parametrize(("label", "expected"), [(3, "a class from 0 to 2"), (-1, "a class from 0 to 2")])
+def test_label_out_of_range_names_the_graph(label, expected):
     graphs = odd_graphs()
     graphs[5].y[0] = label
-    with pytest.raises(OutlandError, match=f"graph 5 has the label {label}; it must be {law}"):
+    with pytest.raises(OutlandError, match=f"graph 5 has the label {label}; it must be {expected}"):
         splits(REAL, graphs).check()
 
 

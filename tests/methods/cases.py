@@ -4,8 +4,8 @@ import dataclasses
 
 import torch
 
-from outland.graphs import Batches, PackedGraphs, Schema, Task
-from outland.graphs.gather import Gatherer, Shape
+from outland.graphs import Batches, BatchShape, PackedGraphs, Schema, Task
+from outland.graphs.gather import Gatherer
 from outland.methods import Progress, build_method, method_settings
 from outland.methods.parts.weighting import WeightingSettings, scaled_dependence
 from tests.cases import SMALL, doubled
@@ -53,8 +53,8 @@ def same_graphs(one, other):
 def regression():
     """Graphs with one real label, one of them unknown."""
     graphs = odd_graphs()
-    for place, graph in enumerate(graphs):
-        graph.y = torch.tensor([[float("nan") if place == 2 else place / 3]])
+    for index, graph in enumerate(graphs):
+        graph.y = torch.tensor([[float("nan") if index == 2 else index / 3]])
     schema = Schema(REAL.node, Task("regression", 1, "rmse"), environments=2)
     return schema, doubled(whole(PackedGraphs.from_data_list(graphs)))
 
@@ -66,7 +66,7 @@ def motif_batch(motif, size=6, layout="exact"):
 
 def padded_with_graphs(graphs):
     """All graphs as one batch, and three that are padding."""
-    shape = Shape(len(graphs) + 3, int(graphs.node_counts.sum()) + 5, int(graphs.edge_counts.sum()) + 4)
+    shape = BatchShape(len(graphs) + 3, int(graphs.node_counts.sum()) + 5, int(graphs.edge_counts.sum()) + 4)
     return doubled(Gatherer(graphs).padded(torch.arange(len(graphs)), shape))
 
 
@@ -77,8 +77,8 @@ def all_known(any_set):
 
 
 def gradients(value, module):
-    found = torch.autograd.grad(value, list(module.parameters()), retain_graph=True, allow_unused=True)
-    return [torch.zeros(()) if gradient is None else gradient for gradient in found]
+    actual = torch.autograd.grad(value, list(module.parameters()), retain_graph=True, allow_unused=True)
+    return [torch.zeros(()) if gradient is None else gradient for gradient in actual]
 
 
 def assert_same_grads(found, expected, method, atol=1e-9):
@@ -88,11 +88,11 @@ def assert_same_grads(found, expected, method, atol=1e-9):
         torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True) for value in (found, expected)
     ]
     moved = 0
-    for one, other in zip(*grads, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert torch.allclose(one, other, atol=atol)
-            moved += bool((other.abs() > 1e-6).any())
+    for first, second in zip(*grads, strict=True):
+        assert (first is None) == (second is None)
+        if first is not None:
+            assert torch.allclose(first, second, atol=atol)
+            moved += bool((second.abs() > 1e-6).any())
     assert moved > 5
 
 

@@ -33,7 +33,7 @@ class AttentionCase(MethodCase):
     def test_a_graph_without_edges_changes_no_other_prediction(self):
         method = built(self.name).eval()
         graphs = PackedGraphs.from_data_list(odd_graphs())
-        few, more = (doubled(whole(graphs.select(torch.tensor(chosen)))) for chosen in ([0, 3, 4], [0, 3, 4, 2]))
+        few, more = (doubled(whole(graphs.select(torch.tensor(selected)))) for selected in ([0, 3, 4], [0, 3, 4, 2]))
         assert torch.allclose(method(few), method(more)[:3])
 
     def test_masks_of_every_kind_of_graph(self, any_set):
@@ -56,9 +56,9 @@ class AttentionCase(MethodCase):
             terms = method.loss(batch.replace(y=y), Progress())
             sum(terms.values()).backward()
             results.append([*terms.values(), *(p.grad for p in method.parameters() if p.grad is not None)])
-        for one, other in zip(*results, strict=True):
-            assert one.isfinite().all()
-            assert torch.allclose(one, other, atol=1e-9)
+        for first, second in zip(*results, strict=True):
+            assert first.isfinite().all()
+            assert torch.allclose(first, second, atol=1e-9)
 
 
 def keep_everything(method):
@@ -136,11 +136,11 @@ class SubgraphCase(MethodCase):
         method = self.build(schema).eval()
         exact, padded = doubled(whole(graphs)), doubled(whole(graphs, "padded"))
         assert torch.allclose(method(exact), method(padded)[: len(graphs)], atol=1e-9)
-        for one, other in zip(method.masks(exact).values(), method.masks(padded).values(), strict=True):
-            assert torch.allclose(one.edge, other.edge[: exact.num_edges], atol=1e-9)
-            assert torch.allclose(one.node, other.node[: exact.num_nodes])
-            assert not other.edge[exact.num_edges :].any()
-            assert not other.node[exact.num_nodes :].any()
+        for first, second in zip(method.masks(exact).values(), method.masks(padded).values(), strict=True):
+            assert torch.allclose(first.edge, second.edge[: exact.num_edges], atol=1e-9)
+            assert torch.allclose(first.node, second.node[: exact.num_nodes])
+            assert not second.edge[exact.num_edges :].any()
+            assert not second.node[exact.num_nodes :].any()
 
     def test_a_graph_without_edges_changes_no_other(self, any_set):
         schema, graphs = any_set
@@ -153,15 +153,15 @@ class SubgraphCase(MethodCase):
         if schema.task.kind != "multiclass":
             return
         batch = doubled(whole(graphs))
-        for chosen, leaks in (("raw", False), ("encoded", True)):
-            method = self.build(schema, classifier_input=chosen).eval()
+        for selected, leaks in (("raw", False), ("encoded", True)):
+            method = self.build(schema, classifier_input=selected).eval()
             parts = method.parts(batch)
             moved = torch.where((parts.rationale.node == 0)[:, None], batch.x + 1, batch.x)
             _, features = method.scorer(batch.replace(x=moved))
-            other = type(parts)(parts.rationale, parts.complement, features)
-            one = method.embed_part(batch, parts.rationale, parts)
-            two = method.embed_part(batch.replace(x=moved), parts.rationale, other)
-            assert torch.allclose(one, two, atol=1e-12) != leaks
+            moved_parts = type(parts)(parts.rationale, parts.complement, features)
+            before = method.embed_part(batch, parts.rationale, parts)
+            after = method.embed_part(batch.replace(x=moved), parts.rationale, moved_parts)
+            assert torch.allclose(before, after, atol=1e-12) != leaks
 
     def test_inference_needs_no_environment_head(self, any_set):
         schema, _ = any_set
@@ -178,9 +178,9 @@ class SubgraphCase(MethodCase):
     def test_backbones_and_options_all_serve(self):
         _, batch = some()
         for kind in ("gcn", "gcnii", "gat"):
-            for chosen in ("raw", "encoded"):
+            for selected in ("raw", "encoded"):
                 settings = BackboneSettings(kind=kind, width=8, heads=2, layers=2, pool="sum", head="mlp")
-                method = built(self.name, backbone=settings, classifier_input=chosen, rounding="floor")
+                method = built(self.name, backbone=settings, classifier_input=selected, rounding="floor")
                 assert all(term.isfinite() for term in method.loss(batch, Progress(epoch=3)).values())
 
     def test_regression_is_served(self):
@@ -215,13 +215,13 @@ class WeightedCase(MethodCase):
         results = []
         for batch in (doubled(whole(graphs)), padded_with_graphs(graphs)):
             method, stepper = self.ready(schema, graphs)
-            found = []
+            actual = []
             for _ in range(2):  # the second step has a memory
-                found += stepper.step(batch, Progress()).values()
-            found += [parameter.grad for parameter in method.parameters() if parameter.grad is not None]
-            results.append([*found, *method.weighter.buffers()])
-        for one, other in zip(*results, strict=True):
-            assert torch.allclose(one, other, atol=1e-7)
+                actual += stepper.step(batch, Progress()).values()
+            actual += [parameter.grad for parameter in method.parameters() if parameter.grad is not None]
+            results.append([*actual, *method.weighter.buffers()])
+        for first, second in zip(*results, strict=True):
+            assert torch.allclose(first, second, atol=1e-7)
 
     def test_one_step_lowers_the_loss(self, motif, monkeypatch):
         """The loss with the step's own weights: those of the next are drawn anew and make another loss of it."""

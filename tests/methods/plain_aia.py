@@ -121,8 +121,8 @@ class PlainAIA:
                 losses[phase], gradients = self.gradients(phase)
                 self.adam(phase, gradients, rates[phase], decay)
         else:
-            found = {phase: self.gradients(phase) for phase in ("adversarial", "stable")}
-            for phase, (loss, gradients) in found.items():
+            by_phase = {phase: self.gradients(phase) for phase in ("adversarial", "stable")}
+            for phase, (loss, gradients) in by_phase.items():
                 losses[phase] = loss
                 self.adam(phase, gradients, rates[phase], decay)
         return losses

@@ -73,9 +73,9 @@ def test_each_phase_moves_its_own_side_and_nothing_else(motif, settings):
     for optimizer in stepper.optimizers:
         state = {name: value.clone() for name, value in method.state_dict().items()}
         stepper.backward(optimizer, batch, Progress())
-        own = {id(parameter) for parameter in optimizer.parameters}
+        trained = {id(parameter) for parameter in optimizer.parameters}
         for name, parameter in method.named_parameters():
-            if id(parameter) in own:
+            if id(parameter) in trained:
                 assert parameter.grad is not None, name
                 parameter.grad = None
             else:
@@ -111,20 +111,20 @@ def test_losses_and_gradients_do_not_see_padding(any_set, settings):
     if settings.adversary == "random":  # its draws depend on the number of rows, unless it drops nothing
         settings = dataclasses.replace(settings, drop=0.0)
     results = []
-    for chosen in ("exact", "padded"):
+    for selected in ("exact", "padded"):
         torch.manual_seed(0)
         method = AIA(schema, dataclasses.replace(SMALL, head="mlp"), settings).double()
-        batch = whole(graphs, chosen)
+        batch = whole(graphs, selected)
         batch = batch.replace(x=batch.x.double()) if batch.x.is_floating_point() else batch
         stepper = Stepper(method, TrainSettings())
-        found = []
+        actual = []
         for optimizer in stepper.optimizers:
             terms = stepper.backward(optimizer, batch, Progress())
-            found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
-        results.append(found)
+            actual += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
+        results.append(actual)
     assert len(results[0]) > 20
-    for one, other in zip(*results, strict=True):
-        assert torch.allclose(one, other, atol=1e-9)
+    for first, second in zip(*results, strict=True):
+        assert torch.allclose(first, second, atol=1e-9)
 
 
 @every_preset
@@ -165,14 +165,14 @@ def test_without_adversary_the_augmented_graph_is_the_graph(any_set):
 @pytest.mark.parametrize("layout", ["exact", "padded"])
 def test_running_statistics_can_be_those_of_the_stable_part(motif, layout):
     batch = motif_batch(motif, layout=layout)
-    found = {}
+    actual = {}
     for statistics in ("both", "stable"):
         torch.manual_seed(0)
         method = AIA(motif.schema, SMALL, AIA.released(statistics=statistics)).double().train()
         method.augmenter.eval()
         terms = method.stable_loss(batch, Progress())
-        found[statistics] = terms, {name: value.clone() for name, value in method.classifier.named_buffers()}
-    assert found["both"][0] == found["stable"][0]  # what is minimised is the same
+        actual[statistics] = terms, {name: value.clone() for name, value in method.classifier.named_buffers()}
+    assert actual["both"][0] == actual["stable"][0]  # what is minimised is the same
     torch.manual_seed(0)
     method = AIA(motif.schema, SMALL, AIA.released()).double().train()
     with torch.no_grad():
@@ -181,8 +181,8 @@ def test_running_statistics_can_be_those_of_the_stable_part(motif, layout):
     means = [name for name in expected if name.endswith("running_mean")]
     assert means
     for name in means:
-        assert torch.equal(found["stable"][1][name], expected[name])
-        assert not torch.equal(found["both"][1][name], expected[name])
+        assert torch.equal(actual["stable"][1][name], expected[name])
+        assert not torch.equal(actual["both"][1][name], expected[name])
 
 
 def test_front_must_leave_a_layer_to_mask(motif):
@@ -214,13 +214,13 @@ class TestRDIA(TestAIA):
     def test_the_classifier_meets_the_dropped_graph(self, any_set):
         schema, graphs = any_set
         method, batch = self.build(schema, drop=0.5), doubled(whole(graphs))
-        found = method.stable_loss(batch, Progress())["augmented"]
+        actual = method.stable_loss(batch, Progress())["augmented"]
         fresh = self.build(schema, drop=0.5)
         states, stable = fresh.hidden_states(batch)[0], fresh.generator(batch)
         fresh.classifier(batch, stable, states)
         mask = random_mask(batch, 0.5, torch.Generator().manual_seed(2**32), torch.double)
         assert (mask.edge == 0).any()
         expected = fresh.risk(fresh.classifier(batch, stable.merge(mask), states), batch)
-        assert found.item() == pytest.approx(expected.item(), abs=1e-12)
+        assert actual.item() == pytest.approx(expected.item(), abs=1e-12)
         whole_graph = fresh.risk(fresh.classifier(batch, stable.merge(Mask.full(batch)), states), batch)
-        assert found.item() != pytest.approx(whole_graph.item(), abs=1e-4)
+        assert actual.item() != pytest.approx(whole_graph.item(), abs=1e-4)

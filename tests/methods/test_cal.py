@@ -25,13 +25,13 @@ def plain_branch(branch, h, mask, batch):
     """A branch with a loop over edges and one over graphs."""
     x = plain_norm(branch.norm, h * mask.node[:, None])
     degree = [torch.ones((), dtype=h.dtype) for _ in range(len(x))]
-    for place, target in enumerate(batch.edge_index[1].tolist()):
-        degree[target] = degree[target] + mask.edge[place]
-    heard = [x[i] / degree[i] for i in range(len(x))]
-    for place, (source, target) in enumerate(batch.edge_index.T.tolist()):
+    for index, target in enumerate(batch.edge_index[1].tolist()):
+        degree[target] = degree[target] + mask.edge[index]
+    aggregated = [x[i] / degree[i] for i in range(len(x))]
+    for index, (source, target) in enumerate(batch.edge_index.T.tolist()):
         scale = (degree[source] * degree[target]).sqrt()
-        heard[target] = heard[target] + mask.edge[place] * x[source] / scale
-    z = functional.linear(torch.stack(heard), branch.conv.linear.weight, branch.conv.linear.bias).relu()
+        aggregated[target] = aggregated[target] + mask.edge[index] * x[source] / scale
+    z = functional.linear(torch.stack(aggregated), branch.conv.linear.weight, branch.conv.linear.bias).relu()
     pooled = [z[batch.node_batch == g] for g in range(batch.num_graphs)]
     return torch.stack([rows.mean(0) if branch.pool == "mean" else rows.sum(0) for rows in pooled])
 
@@ -89,12 +89,12 @@ class TestCAL(AttentionCase):
         reference = Stepper(erm, FRAME)
         expected = reference.backward(reference.optimizers[0], batch, Progress())
         assert sum(terms.values()).item() == pytest.approx(expected["risk"].item(), abs=1e-12)
-        found = dict(method.named_parameters())
+        actual = dict(method.named_parameters())
         compared = 0
         for name, parameter in erm.classifier.named_parameters():
-            assert (found[name].grad is None) == (parameter.grad is None), name
+            assert (actual[name].grad is None) == (parameter.grad is None), name
             if parameter.grad is not None:
-                assert torch.allclose(found[name].grad, parameter.grad, atol=1e-9), name
+                assert torch.allclose(actual[name].grad, parameter.grad, atol=1e-9), name
                 compared += 1
         assert compared > 20
         method.train()
@@ -107,11 +107,11 @@ class TestCAL(AttentionCase):
     def test_only_the_trivial_part_is_asked_to_know_nothing(self, any_set):
         schema, graphs = any_set
         batch = doubled(whole(graphs))
-        found = self.build(schema, uniform=0.7).loss(batch, Progress())["uniform"]
+        actual = self.build(schema, uniform=0.7).loss(batch, Progress())["uniform"]
         fresh = self.build(schema, uniform=0.7)
         _, trivial = fresh.split(batch)
         expected = uniform_divergence(fresh.trivial_head(trivial, batch), batch, schema.task).mean()
-        assert found.item() == pytest.approx(0.7 * expected.item(), abs=1e-12)
+        assert actual.item() == pytest.approx(0.7 * expected.item(), abs=1e-12)
 
     def test_the_share_of_the_causal_part_is_told(self, any_set):
         schema, graphs = any_set
@@ -126,8 +126,8 @@ class TestCAL(AttentionCase):
         logits = torch.tensor([[1, 0, -1]], dtype=torch.double)
         batch = odd_batch()
         assert uniform_divergence(logits, batch, CLASSES).item() == pytest.approx(0.3089936758, abs=1e-9)
-        one = uniform_divergence(torch.ones(1, 1).double(), batch, Task("binary", 1, "rocauc"))
-        assert one.item() == pytest.approx(0.1201145070, abs=1e-9)
+        binary = uniform_divergence(torch.ones(1, 1).double(), batch, Task("binary", 1, "rocauc"))
+        assert binary.item() == pytest.approx(0.1201145070, abs=1e-9)
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
     def test_divergence_is_never_negative_and_0_where_nothing_is_known(self, kind):
@@ -166,9 +166,9 @@ class TestCAL(AttentionCase):
         trivial, causal = method(h, batch)
         assert torch.allclose(trivial.node + causal.node, torch.ones(batch.num_nodes).double())
         assert torch.allclose(trivial.edge + causal.edge, torch.ones(batch.num_edges).double())
-        for place, (u, v) in enumerate(batch.edge_index.T.tolist()):
+        for index, (u, v) in enumerate(batch.edge_index.T.tolist()):
             pair = method.edge(torch.cat([h[u], h[v]])).softmax(0)
-            assert torch.allclose(pair, torch.stack([trivial.edge[place], causal.edge[place]]))
+            assert torch.allclose(pair, torch.stack([trivial.edge[index], causal.edge[index]]))
         for u in range(batch.num_nodes):
             assert torch.allclose(method.node(h[u]).softmax(0)[1], causal.node[u])
 

@@ -34,9 +34,9 @@ class TestCIGA(SubgraphCase):
     def test_indicator_carries_no_gradient(self):
         rationale, complement = numbers([0.2], [1.0], requires_grad=True), numbers([0.6], [0.4], requires_grad=True)
         value = hinge(rationale, complement, torch.ones(2, 1, dtype=torch.bool))
-        found = torch.autograd.grad(value, [rationale, complement], allow_unused=True)
-        assert found[0] is None
-        assert found[1].flatten().tolist() == [1, 0]
+        actual = torch.autograd.grad(value, [rationale, complement], allow_unused=True)
+        assert actual[0] is None
+        assert actual[1].flatten().tolist() == [1, 0]
 
     @pytest.mark.parametrize("reach", ["all", "head"])
     def test_hinge_reaches_what_was_chosen(self, any_set, reach):
@@ -57,17 +57,18 @@ class TestCIGA(SubgraphCase):
         for name, value in statistics(fresh.classifier).items():
             assert torch.equal(value, method.classifier.get_buffer(name))
         others = fresh.environment_head(fresh.embed_part(batch, parts.complement, parts), batch)
-        (own, known), (theirs, _) = (label_losses(out, batch, schema.task) for out in (logits, others))
-        worse = (theirs > own) & known
-        expected = 0.7 * theirs[worse].mean().item() if worse.any() else 0.0
+        losses, known = label_losses(logits, batch, schema.task)
+        complement_losses, _ = label_losses(others, batch, schema.task)
+        worse = (complement_losses > losses) & known
+        expected = 0.7 * complement_losses[worse].mean().item() if worse.any() else 0.0
         assert terms["hinge"].item() == pytest.approx(expected, abs=1e-9)
 
     def test_version_one_has_no_complement(self, any_set):
         schema, graphs = any_set
         torch.manual_seed(0)
-        one = build_method("ciga", schema, SMALL, method_settings("ciga:v1", {})).double()
-        assert one.environment_head is None
-        assert list(one.loss(doubled(whole(graphs)), Progress())) == ["rationale", "contrast"]
+        method = build_method("ciga", schema, SMALL, method_settings("ciga:v1", {})).double()
+        assert method.environment_head is None
+        assert list(method.loss(doubled(whole(graphs)), Progress())) == ["rationale", "contrast"]
         assert method_settings("ciga:v2", {}) == method_settings("ciga", {})
         assert method_settings("ciga:v2", {}).beta > 0
 
@@ -87,7 +88,7 @@ class TestCIGA(SubgraphCase):
         if compared == "scorer":
             kept = endpoints(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
             rows = [kept.nonzero().flatten()[batch.node_batch[kept] == graph] for graph in range(6)]
-            h = torch.stack([parts.features[chosen].mean(0) for chosen in rows])
+            h = torch.stack([parts.features[selected].mean(0) for selected in rows])
         _, known = label_losses(method(batch), batch, schema.task)
         expected = 4 * supervised_contrast(h, batch.y.reshape(6, -1), known)
         assert term.item() == pytest.approx(expected.item(), abs=1e-9)

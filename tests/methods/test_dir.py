@@ -26,8 +26,8 @@ class TestDIR(SubgraphCase):
         assert summed.item() == pytest.approx(0.0098611313, abs=1e-9)
 
     def test_golden_schedule(self):
-        found = [built("dir", alpha=0.01).weight(Progress(epoch=epoch)) for epoch in (0, 1, 10, 100)]
-        assert found == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
+        actual = [built("dir", alpha=0.01).weight(Progress(epoch=epoch)) for epoch in (0, 1, 10, 100)]
+        assert actual == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
         assert built("dir", alpha=0.01, power=0).weight(Progress(epoch=0)) == 0.01
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
@@ -96,8 +96,8 @@ class TestDIR(SubgraphCase):
         together = gradients(torch.stack(list(terms.values())).sum(), method.scorer)
         alone = gradients(method.risk(method(batch), batch), method.scorer)
         assert any(g.any() for g in alone)
-        for one, other in zip(together, alone, strict=True):
-            assert torch.allclose(one, other, atol=1e-12)
+        for first, second in zip(together, alone, strict=True):
+            assert torch.allclose(first, second, atol=1e-12)
 
     def test_objectives_and_cap(self, any_set):
         schema, graphs = any_set

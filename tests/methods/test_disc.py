@@ -64,8 +64,8 @@ class TestDisC(MethodCase):
         return state | {"head.linear.weight": state["head.linear.weight"][:, : SMALL.width]}
 
     def classifier_gradients(self, method):
-        found = super().classifier_gradients(method)
-        return found | {"head.linear.weight": found["head.linear.weight"][:, : SMALL.width]}
+        actual = super().classifier_gradients(method)
+        return actual | {"head.linear.weight": actual["head.linear.weight"][:, : SMALL.width]}
 
     @pytest.mark.parametrize("weights", ["sample", "batch"])
     def test_padding_after_the_swap(self, any_set, weights):
@@ -75,16 +75,16 @@ class TestDisC(MethodCase):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, weights=weights)
             terms = stepper.backward(stepper.optimizers[0], doubled(whole(graphs, layout)), LATE)
             assert len(terms) == 4
-            found = [*terms.values(), *(p.grad for p in stepper.optimizers[0].parameters if p.grad is not None)]
-            results.append([*found, *(value for name, value in method.named_buffers() if "running" in name)])
-        for one, other in zip(*results, strict=True):
-            assert torch.allclose(one, other, atol=1e-9)
+            actual = [*terms.values(), *(p.grad for p in stepper.optimizers[0].parameters if p.grad is not None)]
+            results.append([*actual, *(value for name, value in method.named_buffers() if "running" in name)])
+        for first, second in zip(*results, strict=True):
+            assert torch.allclose(first, second, atol=1e-9)
 
     def test_late_steps_are_finite_and_wait_for_nothing(self, any_set):
         schema, graphs = any_set
-        for chosen in ([0], [1], [2, 2], [0, 3]):
+        for selected in ([0], [1], [2, 2], [0, 3]):
             _, stepper = self.ready(schema, graphs)
-            batch = doubled(whole(graphs.select(torch.tensor(chosen)), "padded"))
+            batch = doubled(whole(graphs.select(torch.tensor(selected)), "padded"))
             assert all(value.isfinite() for value in stepper.step(batch, LATE).values())
             assert all(parameter.isfinite().all() for parameter in stepper.parameters)
             with NoWaiting():
@@ -97,15 +97,15 @@ class TestDisC(MethodCase):
         assert weights.flatten().tolist() == pytest.approx([0.75, 0.2857142857, 0.5833333333], abs=1e-6)
         assert weights.shape == (3, 1)
         assert not weights.requires_grad
-        one = difficulty(easy, hard, torch.ones(3, 1).bool(), whole=True)
-        assert one.flatten().tolist() == pytest.approx([0.5] * 3, abs=1e-6)
+        shared = difficulty(easy, hard, torch.ones(3, 1).bool(), whole=True)
+        assert shared.flatten().tolist() == pytest.approx([0.5] * 3, abs=1e-6)
 
     def test_golden_generalised_cross_entropy(self):
         losses, _ = label_losses(LOGITS, toy(), CLASSES)
-        found = generalized_cross_entropy(losses, 0.7)
+        actual = generalized_cross_entropy(losses, 0.7)
         golden = [0.3546135578, 0.9879255954, 0.3546135578, 0.3546135578]
-        assert found.flatten().tolist() == pytest.approx(golden, abs=1e-9)
-        assert found.mean().item() == pytest.approx(0.5129415672, abs=1e-9)
+        assert actual.flatten().tolist() == pytest.approx(golden, abs=1e-9)
+        assert actual.mean().item() == pytest.approx(0.5129415672, abs=1e-9)
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary"])
     def test_generalised_cross_entropy_and_its_gradient(self, kind):
@@ -143,8 +143,8 @@ class TestDisC(MethodCase):
             "swapped_bias": (method.bias, method.classifier),
         }
         assert set(terms) == set(reach)
-        for name, (own, other) in reach.items():
-            for module, reached in ((own, True), (other, False), (method.masker, True)):
+        for name, (trained, untouched) in reach.items():
+            for module, reached in ((trained, True), (untouched, False), (method.masker, True)):
                 grads = torch.autograd.grad(
                     terms[name], list(module.parameters()), allow_unused=True, retain_graph=True
                 )
@@ -170,8 +170,8 @@ class TestDisC(MethodCase):
         totals, counts = torch.zeros(4, dtype=torch.double), torch.zeros(4, dtype=torch.double)
 
         def losses(head, i, j, labels_of):
-            one = batch.replace(y=batch.y[labels_of : labels_of + 1])
-            return label_losses(head(torch.cat([causal[i], bias[j]])[None], one), one, schema.task)
+            labelled = batch.replace(y=batch.y[labels_of : labels_of + 1])
+            return label_losses(head(torch.cat([causal[i], bias[j]])[None], labelled), labelled, schema.task)
 
         for i in range(6):
             hard, known = losses(method.classifier.head, i, i, i)
@@ -194,12 +194,12 @@ class TestDisC(MethodCase):
 
     def test_one_weight_a_batch_loses_the_reweighting(self, any_set):
         schema, graphs = any_set
-        batch, found = doubled(whole(graphs)), {}
+        batch, actual = doubled(whole(graphs)), {}
         for weights in ("sample", "batch"):
             method = built("disc", schema, weights=weights).eval()
-            found[weights] = method.loss(batch, Progress())
-        assert found["sample"]["bias"].item() == found["batch"]["bias"].item()
-        assert found["sample"]["causal"].item() != pytest.approx(found["batch"]["causal"].item(), abs=1e-6)
+            actual[weights] = method.loss(batch, Progress())
+        assert actual["sample"]["bias"].item() == actual["batch"]["bias"].item()
+        assert actual["sample"]["causal"].item() != pytest.approx(actual["batch"]["causal"].item(), abs=1e-6)
 
     @pytest.mark.parametrize("mask_nodes", [True, False])
     @pytest.mark.parametrize("masker", ["gcn", "backbone"])

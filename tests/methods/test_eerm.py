@@ -12,18 +12,18 @@ from tests.methods.cases import seeded
 
 def by_content(method, batch, probabilities):
     """Edits that depend on the real edges alone, in place of random ones."""
-    place = torch.arange(len(probabilities))
-    kept = torch.minimum(place, batch.reverse)
+    index = torch.arange(len(probabilities))
+    kept = torch.minimum(index, batch.reverse)
     return (kept[:, None] * 7 + torch.arange(probabilities.shape[1]) * 3) % 5 < 2
 
 
 def graphs_without(graphs, kept):
     """The set with only the edges that are kept."""
     data = graphs.to_data_list()
-    for graph, own in zip(data, kept.split(graphs.edge_counts.tolist()), strict=True):
-        graph.edge_index = graph.edge_index[:, own]
+    for graph, edges in zip(data, kept.split(graphs.edge_counts.tolist()), strict=True):
+        graph.edge_index = graph.edge_index[:, edges]
         if graph.edge_attr is not None:
-            graph.edge_attr = graph.edge_attr[own]
+            graph.edge_attr = graph.edge_attr[edges]
     return PackedGraphs.from_data_list(data)
 
 
@@ -46,10 +46,10 @@ class TestEERM(MethodCase):
         ours = [p.grad.clone() for p in method.classifier.parameters() if p.grad is not None]
         risk = method.risk(method.classifier(batch), batch)
         used = [p for p in method.classifier.parameters() if p.grad is not None]
-        theirs = torch.autograd.grad(risk, used, allow_unused=True)
+        expected = torch.autograd.grad(risk, used, allow_unused=True)
         assert terms["risk"].item() == pytest.approx(2.5 * risk.item(), abs=1e-9)
-        for one, other in zip(ours, theirs, strict=True):
-            assert torch.allclose(one, torch.zeros_like(one) if other is None else 2.5 * other, atol=1e-9)
+        for first, second in zip(ours, expected, strict=True):
+            assert torch.allclose(first, torch.zeros_like(first) if second is None else 2.5 * second, atol=1e-9)
         assert stepper.backward(stepper.optimizers[1], batch, Progress())["editors"].item() == 0
 
     def test_one_editor_has_no_variance(self, any_set):
@@ -103,8 +103,8 @@ class TestEERM(MethodCase):
         reward, counts = find_method("eerm").rewards(losses, known)
         assert counts.tolist() == [True, True, False, True]
         for graph in range(4):
-            own = losses[graph][known[graph]]
-            expected = own.mean(0).var().item() if len(own) else 0.0
+            known_losses = losses[graph][known[graph]]
+            expected = known_losses.mean(0).var().item() if len(known_losses) else 0.0
             assert reward[graph].item() == pytest.approx(expected, abs=1e-9)
 
     def test_editors_climb_the_expected_variance(self, monkeypatch):
@@ -115,20 +115,20 @@ class TestEERM(MethodCase):
         graphs = PackedGraphs.from_data_list(odd_graphs()).select(torch.tensor([5, 5]))
         method = self.build(REAL, strength=0.9, editors=2)
         method.eval()
-        both, one = doubled(whole(graphs)), doubled(whole(graphs.select(torch.tensor([0]))))
+        both, single = doubled(whole(graphs)), doubled(whole(graphs.select(torch.tensor([0]))))
         moves = [method.editor.last.bias, method.editor.last.weight, method.editor.first.weight]
-        expected, found = torch.zeros((), dtype=torch.double), torch.zeros((), dtype=torch.double)
+        expected, actual = torch.zeros((), dtype=torch.double), torch.zeros((), dtype=torch.double)
         for edit in itertools.product((False, True), repeat=2):
             dropped = torch.tensor([edit, edit])  # an edge in both directions
-            reward, _ = method.rewards(*method.losses(one, dropped))
-            chance = method.log_likelihood(one, method.drop_probabilities(one), dropped).sum().exp()
-            expected = expected + chance * reward.sum().detach()
+            reward, _ = method.rewards(*method.losses(single, dropped))
+            probability = method.log_likelihood(single, method.drop_probabilities(single), dropped).sum().exp()
+            expected = expected + probability * reward.sum().detach()
         for edit in itertools.product((False, True), repeat=4):
             dropped = torch.tensor([edit[:2], edit[2:]]).repeat_interleave(2, dim=0)
-            chance = method.log_likelihood(both, method.drop_probabilities(both), dropped).sum().exp().detach()
+            probability = method.log_likelihood(both, method.drop_probabilities(both), dropped).sum().exp().detach()
             monkeypatch.setattr(method, "draw_edits", lambda batch, probabilities, dropped=dropped: dropped)
-            found = found - chance * method.editor_loss(both, Progress())["editors"]
-        grads, ours = torch.autograd.grad(expected, moves), torch.autograd.grad(found, moves)
+            actual = actual - probability * method.editor_loss(both, Progress())["editors"]
+        grads, ours = torch.autograd.grad(expected, moves), torch.autograd.grad(actual, moves)
         for grad, mine in zip(grads, ours, strict=True):
             assert grad.abs().max() > 0
             assert torch.allclose(mine / grad.abs().max(), grad / 2 / grad.abs().max(), atol=1e-6)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from outland.datasets.cmnist import CMNIST, PALETTE, read_idx
-from outland.datasets.superpixels import cut
+from outland.datasets.superpixels import superpixel_graphs
 from outland.graphs import Cache, Splits
 from outland.methods import METHODS, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
@@ -28,7 +28,7 @@ def coloured_digits() -> Splits:
         read_idx(next(folder.glob(f"train-{name}-*.gz")), shape)
         for name, shape in (("images", (100, 28, 28)), ("labels", (100,)))
     )
-    grey = cut(np.asarray(images[:30]), np.asarray(labels[:30]), workers=1)
+    grey = superpixel_graphs(np.asarray(images[:30]), np.asarray(labels[:30]), workers=1)
     environment = torch.arange(30) % 5
     x = grey.x * torch.tensor(PALETTE)[environment].repeat_interleave(75, dim=0)
     graphs = dataclasses.replace(grey, x=x, environment=environment)

@@ -70,8 +70,8 @@ class TestGMixup(MethodCase):
             seen = [method.draw(method.synthetic, whole(graphs)) for _ in range(40)]
             assert all(batch.num_graphs == count for batch in seen)
             assert len({len(batch.x) for batch in seen}) == 1
-            found = torch.cat([batch.index for batch in seen]).unique()
-            assert len(found) == len(method.synthetic.graphs) == max(1, round(ratio * 6))
+            actual = torch.cat([batch.index for batch in seen]).unique()
+            assert len(actual) == len(method.synthetic.graphs) == max(1, round(ratio * 6))
 
     def test_one_class_leaves_erm(self, any_set):
         schema, graphs = any_set
@@ -82,8 +82,8 @@ class TestGMixup(MethodCase):
 
     def test_regression_mixes_the_means_of_its_halves(self):
         data = odd_graphs()
-        for place, graph in enumerate(data):
-            graph.y = torch.tensor([[float(place), math.nan if place else 8.0]])
+        for position, graph in enumerate(data):
+            graph.y = torch.tensor([[float(position), math.nan if position else 8.0]])
         schema = Schema(Features(3), Task("regression", 2, "rmse"))
         graphs = PackedGraphs.from_data_list(data)
         method, stepper = self.ready(schema, graphs, ratio=2.0)

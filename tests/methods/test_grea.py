@@ -46,14 +46,14 @@ class TestGREA(MethodCase):
         results = []
         for layout in ("exact", "padded"):
             method, stepper = self.ready(schema, graphs, backbone={"head": "mlp"}, readout=readout)
-            found = []
+            actual = []
             for optimizer in stepper.optimizers:
                 terms = stepper.backward(optimizer, doubled(whole(graphs, layout)), Progress())
-                found += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
-            found += [value for name, value in method.named_buffers() if "running" in name]
-            results.append(found)
-        for one, other in zip(*results, strict=True):
-            assert torch.allclose(one, other, atol=1e-9)
+                actual += [*terms.values(), *(p.grad for p in optimizer.parameters if p.grad is not None)]
+            actual += [value for name, value in method.named_buffers() if "running" in name]
+            results.append(actual)
+        for first, second in zip(*results, strict=True):
+            assert torch.allclose(first, second, atol=1e-9)
 
     def test_golden_size_penalty(self):
         method = built("grea", gamma=0.4)
@@ -80,15 +80,15 @@ class TestGREA(MethodCase):
         nodes, head = method.classifier.encoder(batch), method.classifier.head
         parts = []
         for i in range(batch.num_graphs):
-            own = batch.node_batch == i
-            parts.append([(g[own, None] * nodes[own]).sum(0) for g in (gates, 1 - gates)])
+            members = batch.node_batch == i
+            parts.append([(g[members, None] * nodes[members]).sum(0) for g in (gates, 1 - gates)])
         removed, replaced, known, known_pairs = 0.0, 0.0, 0, 0
         for i, (rationale, _) in enumerate(parts):
-            own = batch.replace(y=batch.y[i : i + 1])
-            losses, counts = label_losses(head(rationale[None], own), own, schema.task)
+            labelled = batch.replace(y=batch.y[i : i + 1])
+            losses, counts = label_losses(head(rationale[None], labelled), labelled, schema.task)
             removed, known = removed + losses.sum(), known + counts.sum()
             for _, environment in parts:
-                losses, counts = label_losses(head((rationale + environment)[None], own), own, schema.task)
+                losses, counts = label_losses(head((rationale + environment)[None], labelled), labelled, schema.task)
                 replaced, known_pairs = replaced + losses.sum(), known_pairs + counts.sum()
         terms = method.augmented_risks(batch, gates)
         assert terms["removal"].item() == pytest.approx(0.5 * (removed / known).item(), abs=1e-10)
@@ -96,9 +96,9 @@ class TestGREA(MethodCase):
 
     def test_one_graph_is_replaced_by_itself_and_a_gate_of_ones_removes_nothing(self):
         method = built("grea").eval()
-        one = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[:1])))
-        plain = method.risk(method.classifier(one), one).item()
-        assert method.loss(one, Progress())["replacement"].item() == pytest.approx(plain, abs=1e-12)
+        single = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[:1])))
+        plain = method.risk(method.classifier(single), single).item()
+        assert method.loss(single, Progress())["replacement"].item() == pytest.approx(plain, abs=1e-12)
         batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
         kept = method.augmented_risks(batch, torch.ones(batch.num_nodes, dtype=torch.double))
         assert kept["removal"].item() == pytest.approx(method.risk(method.classifier(batch), batch).item(), abs=1e-12)
@@ -110,11 +110,11 @@ class TestGREA(MethodCase):
         for epoch in range(9):
             before = {name: value.clone() for name, value in method.state_dict().items()}
             log = stepper.step(batch, Progress(epoch, 9, epoch))
-            turn, other = ("gate.", "classifier.") if epoch % 4 == 0 else ("classifier.", "gate.")
+            trained, still = ("gate.", "classifier.") if epoch % 4 == 0 else ("classifier.", "gate.")
             assert any(name.endswith("size") for name in log) == (epoch % 4 == 0)
             after = method.state_dict()
-            assert all(torch.equal(after[name], before[name]) for name in after if name.startswith(other))
-            assert any(not torch.equal(after[name], before[name]) for name in after if name.startswith(turn))
+            assert all(torch.equal(after[name], before[name]) for name in after if name.startswith(still))
+            assert any(not torch.equal(after[name], before[name]) for name in after if name.startswith(trained))
 
     def test_inference_and_masks(self, any_set):
         schema, graphs = any_set

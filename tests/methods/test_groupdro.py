@@ -52,9 +52,9 @@ class TestGroupDRO(MethodCase):
         members = [batch.environment == environment for environment in (0, 1)]
         risks = torch.stack([losses[here].sum() / known[here].sum() for here in members])
         weights = (2.0 * risks.detach()).softmax(0)
-        found = method.loss(batch, Progress())["weighted_risk"]
-        assert found.item() == pytest.approx((weights * risks).sum().item(), abs=1e-6)
-        assert_same_grads(found, (weights * risks).sum(), method, atol=1e-6)
+        actual = method.loss(batch, Progress())["weighted_risk"]
+        assert actual.item() == pytest.approx((weights * risks).sum().item(), abs=1e-6)
+        assert_same_grads(actual, (weights * risks).sum(), method, atol=1e-6)
 
     def test_an_environment_without_labels_takes_no_part(self):
         graphs = PackedGraphs.from_data_list(chemical_graphs())

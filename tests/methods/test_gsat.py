@@ -45,8 +45,8 @@ class TestGSAT(AttentionCase):
             terms = method.loss(odd_batch(layout), Progress())
             sum(terms.values()).backward()
             results.append([*terms.values(), *(p.grad for p in method.parameters() if p.grad is not None)])
-        for one, other in zip(*results, strict=True):
-            assert torch.allclose(one, other, atol=1e-9)
+        for first, second in zip(*results, strict=True):
+            assert torch.allclose(first, second, atol=1e-9)
 
     @pytest.mark.usefixtures("steady_draws")
     @pytest.mark.parametrize("over", ["edge", "node"])
@@ -66,9 +66,9 @@ class TestGSAT(AttentionCase):
         method = built("gsat")
         weight = method.weigh(alpha, batch).edge
         assert torch.equal(weight, weight[batch.reverse])
-        pairs = {pair: place for place, pair in enumerate(map(tuple, batch.edge_index.T.tolist()))}
-        for (u, v), place in pairs.items():
-            assert weight[place].item() == pytest.approx((alpha[place] + alpha[pairs[v, u]]).item() / 2)
+        pairs = {pair: index for index, pair in enumerate(map(tuple, batch.edge_index.T.tolist()))}
+        for (u, v), index in pairs.items():
+            assert weight[index].item() == pytest.approx((alpha[index] + alpha[pairs[v, u]]).item() / 2)
         assert torch.equal(built("gsat", symmetric=False).weigh(alpha, batch).edge, alpha)
         coins = torch.rand(batch.num_nodes)
         product = built("gsat", over="node").weigh(coins, batch).edge

@@ -68,17 +68,17 @@ class TestIRM(MethodCase):
                 pair.append(torch.autograd.grad(risk, scale, create_graph=True)[0])
             grads.append(pair[0] * pair[-1])
         expected = 3.0 * torch.stack(grads).mean()
-        found = method.loss(batch, Progress())["penalty"]
-        assert found.item() == pytest.approx(expected.item(), abs=1e-12)
-        assert_same_grads(found, expected, method)
+        actual = method.loss(batch, Progress())["penalty"]
+        assert actual.item() == pytest.approx(expected.item(), abs=1e-12)
+        assert_same_grads(actual, expected, method)
 
     def test_halves_do_not_mind_padding_with_a_foreign_environment(self):
         graphs = PackedGraphs.from_data_list(odd_graphs())
         graphs.environment[0] = 6  # a graph of a later part, which padding repeats
         method = self.build(REAL, estimator="halves")
-        chosen = torch.tensor([1, 2, 3, 4, 5])
+        index = torch.tensor([1, 2, 3, 4, 5])
         values = [
-            method.loss(doubled(next(iter(Batches(graphs, chosen, size, layout=layout)))), Progress())["penalty"].item()
+            method.loss(doubled(next(iter(Batches(graphs, index, size, layout=layout)))), Progress())["penalty"].item()
             for size, layout in ((5, "exact"), (8, "padded"))
         ]
         assert values[0] == pytest.approx(values[1], abs=1e-12)

@@ -49,15 +49,15 @@ class TestMMixup(MethodCase):
         share, order = torch.tensor(0.3).double(), torch.tensor([1, 2, 3, 4, 5, 0])
         h = method.classifier.embed(batch)
         logits = method.classifier.head(share * h + (1 - share) * h[order], batch)
-        found = []
+        actual = []
         for i, j in enumerate(order.tolist()):
             for task in range(2):
-                own, other = batch.y[i, task].item(), batch.y[j, task].item()
-                if not (math.isnan(own) or math.isnan(other)):
-                    signs = [torch.nn.functional.softplus(-(2 * y - 1) * logits[i, task]) for y in (own, other)]
-                    found.append((share * signs[0] + (1 - share) * signs[1]).item())
-        assert 0 < len(found) < 12
-        assert method.mixed_risk(batch, share, order).item() == pytest.approx(sum(found) / len(found), abs=1e-12)
+                label, partner = batch.y[i, task].item(), batch.y[j, task].item()
+                if not (math.isnan(label) or math.isnan(partner)):
+                    signs = [torch.nn.functional.softplus(-(2 * y - 1) * logits[i, task]) for y in (label, partner)]
+                    actual.append((share * signs[0] + (1 - share) * signs[1]).item())
+        assert 0 < len(actual) < 12
+        assert method.mixed_risk(batch, share, order).item() == pytest.approx(sum(actual) / len(actual), abs=1e-12)
         own_pairs = torch.arange(6)
         half = torch.tensor(0.5).double()
         expected = method.risk(method(batch), batch).item()

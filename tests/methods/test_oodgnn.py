@@ -16,14 +16,14 @@ class TestOODGNN(WeightedCase):
         batch = doubled(whole(graphs))
         method, stepper = self.ready(schema, graphs)
         stepper.backward(stepper.optimizers[0], batch, Progress())
-        found = [parameter.grad for parameter in method.parameters()]
+        actual = [parameter.grad for parameter in method.parameters()]
         same, _ = self.ready(schema, graphs)
         same.train()
         h = same.classifier.embed(batch)
         weights = torch.tensor(same.weights(h, batch, Progress()).tolist()).double()
         losses, known = label_losses(same.classifier.head(h, batch), batch, schema.task)
         ((weights[:, None] * losses).sum() / (weights[:, None] * known).sum()).backward()
-        for one, parameter in zip(found, same.parameters(), strict=True):
+        for first, parameter in zip(actual, same.parameters(), strict=True):
             expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            assert torch.allclose(one, expected, atol=1e-6)
+            assert torch.allclose(first, expected, atol=1e-6)
         assert weights.std() > 0

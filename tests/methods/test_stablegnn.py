@@ -31,11 +31,11 @@ class TestStableGNN(StableCase):
         assert torch.allclose(z.sum(1), method.classifier.embed(batch))
         assignment = parts.assign(parts.encoder(batch)).softmax(1)
         for g in range(batch.num_graphs):
-            own = [v for v in range(batch.num_nodes) if batch.node_batch[v] == g]
+            members = [v for v in range(batch.num_nodes) if batch.node_batch[v] == g]
             dense = torch.zeros(batch.num_nodes, batch.num_nodes).double()
             for source, target in batch.edge_index.T.tolist():
                 dense[target, source] += float(batch.node_batch[target] == g)
-            expected = assignment[own].T @ nodes[own] / (len(own) if pool == "mean" else 1)
+            expected = assignment[members].T @ nodes[members] / (len(members) if pool == "mean" else 1)
             ties = assignment.T @ dense @ assignment
             around = ties @ expected / ties.sum(1, keepdim=True).clamp(min=1e-6)
             assert torch.allclose(z[g], expected)
@@ -64,8 +64,8 @@ class TestStableGNNByHSIC(StableCase):
     name = "stablegnn:hsic"
 
     def test_preset(self):
-        found = method_settings(self.name, {})
-        assert (found.dependence, found.bandwidth, found.inner_steps, found.memory) == ("hsic", "median", 50, 0)
+        actual = method_settings(self.name, {})
+        assert (actual.dependence, actual.bandwidth, actual.inner_steps, actual.memory) == ("hsic", "median", 50, 0)
 
     def test_weights_lower_hsic(self, motif):
         graphs = motif.graphs.select(motif["train"][:32])

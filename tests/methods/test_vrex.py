@@ -19,6 +19,6 @@ class TestVREx(MethodCase):
         losses, known = label_losses(method.classifier(batch), batch, schema.task)
         members = [batch.environment == environment for environment in (0, 1)]
         risks = torch.stack([losses[here].sum() / known[here].sum() for here in members])
-        found = method.loss(batch, Progress())["variance"]
-        assert found.item() == pytest.approx(3 * risks.var().item(), abs=1e-12)
-        assert_same_grads(found, 3 * risks.var(), method)
+        actual = method.loss(batch, Progress())["variance"]
+        assert actual.item() == pytest.approx(3 * risks.var().item(), abs=1e-12)
+        assert_same_grads(actual, 3 * risks.var(), method)

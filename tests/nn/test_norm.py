@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from outland.nn import BatchNorm
+from outland.nn import BatchNorm, synchronize_batch_norm
 from outland.nn.dropout import Dropout
-from outland.nn.norm import LinearBeforeNorm, folded, normed
+from outland.nn.norm import LinearBeforeNorm, fold_batch_norm, linear_norm
 
 
 def test_masked_rows_do_not_count():
@@ -29,19 +29,19 @@ def test_one_row_has_no_variance():
     assert norm(torch.zeros(0, 2)).shape == (0, 2)
 
 
-def test_the_constant_before_a_norm_has_no_gradient_while_training():
+def test_the_bias_before_a_norm_has_no_gradient_while_training():
     torch.manual_seed(0)
     x = torch.randn(20, 4, dtype=torch.double)
     before, plain, after = LinearBeforeNorm(4, 3).double(), nn.Linear(4, 3).double(), BatchNorm(3).double()
     plain.load_state_dict(before.state_dict())
     target = torch.randn(20, 3, dtype=torch.double)
-    slopes = []
+    grads = []
     for layer in (before, plain):
         loss = ((after(layer(x)) - target) ** 2).sum()
-        slopes.append(torch.autograd.grad(loss, [layer.weight, layer.bias], allow_unused=True))
-    assert torch.allclose(slopes[0][0], slopes[1][0], atol=1e-12)
-    assert slopes[0][1] is None
-    assert slopes[1][1].abs().max() < 1e-12
+        grads.append(torch.autograd.grad(loss, [layer.weight, layer.bias], allow_unused=True))
+    assert torch.allclose(grads[0][0], grads[1][0], atol=1e-12)
+    assert grads[0][1] is None
+    assert grads[1][1].abs().max() < 1e-12
     before.eval()
     assert torch.equal(before(x), plain(x))
     assert torch.autograd.grad(before(x).sum(), before.bias)[0].tolist() == pytest.approx([20] * 3)
@@ -57,7 +57,7 @@ def test_without_a_momentum_every_batch_counts_alike_a_single_row_too():
 
 
 @pytest.mark.parametrize("relu", [False, True])
-def test_a_still_norm_and_the_layer_before_it_are_one_map(relu, monkeypatch):
+def test_a_frozen_norm_is_folded_into_the_layer_before_it(relu, monkeypatch):
     torch.manual_seed(2)
     layer, after, x = LinearBeforeNorm(5, 4).double().eval(), BatchNorm(4).double().eval(), torch.randn(9, 5).double()
     with torch.no_grad():
@@ -67,9 +67,9 @@ def test_a_still_norm_and_the_layer_before_it_are_one_map(relu, monkeypatch):
     expected = after(layer(x), relu=relu)
     assert expected.requires_grad
     with torch.no_grad():
-        monkeypatch.setattr(BatchNorm, "forward", None)  # nobody asks it
-        found = normed(layer, after, x, relu=relu)
-    assert torch.allclose(found, expected, atol=1e-12)
+        monkeypatch.setattr(nn.functional, "batch_norm", None)  # it is not used
+        actual = linear_norm(layer, after, x, relu=relu)
+    assert torch.allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -80,24 +80,24 @@ def test_a_still_norm_hands_the_slope_on_to_what_comes_before(relu):
         for value in (*after.parameters(), after.running_mean):
             value.normal_()
     layer.requires_grad_(False), after.requires_grad_(False)
-    x, slope = torch.randn(9, 5).double().requires_grad_(), torch.randn(9, 4).double()
-    found = torch.autograd.grad(normed(layer, after, x, relu=relu), x, slope)[0]
-    expected = torch.autograd.grad(after(layer(x), relu=relu), x, slope)[0]
-    assert torch.allclose(found, expected, atol=1e-12)
-    assert folded(layer, after, None) is not None
-    for part in (layer.bias, after.weight):  # whoever moves needs a slope of its own
+    x, grad = torch.randn(9, 5).double().requires_grad_(), torch.randn(9, 4).double()
+    actual = torch.autograd.grad(linear_norm(layer, after, x, relu=relu), x, grad)[0]
+    expected = torch.autograd.grad(after(layer(x), relu=relu), x, grad)[0]
+    assert torch.allclose(actual, expected, atol=1e-12)
+    assert fold_batch_norm(layer, after, None) is not None
+    for part in (layer.bias, after.weight):  # a parameter that trains needs a gradient
         part.requires_grad_()
-        assert folded(layer, after, None) is None
+        assert fold_batch_norm(layer, after, None) is None
         part.requires_grad_(False)
-    assert folded(layer, after, Dropout(0.5)) is None
-    assert folded(layer, after, Dropout(0.5).eval()) is not None
-    assert folded(layer, after.train(), None) is None
+    assert fold_batch_norm(layer, after, Dropout(0.5)) is None
+    assert fold_batch_norm(layer, after, Dropout(0.5).eval()) is not None
+    assert fold_batch_norm(layer, after.train(), None) is None
 
 
 @pytest.mark.parametrize(("relu", "p"), [(False, None), (True, None), (True, 0.0)])
 @pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0, None])
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
-def test_the_constant_goes_past_a_norm_and_is_remembered(relu, p, momentum, rows):
+def test_the_bias_is_left_out_before_a_norm_and_added_to_the_running_mean(relu, p, momentum, rows):
     torch.manual_seed(4)
     layer, after = LinearBeforeNorm(5, 4).double(), BatchNorm(4, momentum=momentum).double()
     with torch.no_grad():
@@ -106,13 +106,13 @@ def test_the_constant_goes_past_a_norm_and_is_remembered(relu, p, momentum, rows
     twin = deepcopy(after)
     dropout = None if p is None else Dropout(p)
     for _ in range(3):
-        x, slope = torch.randn(rows, 5).double(), torch.randn(rows, 4).double()
-        outs = [normed(layer, after, x, None, relu, dropout), twin(layer(x), None, relu, dropout)]
+        x, grad = torch.randn(rows, 5).double(), torch.randn(rows, 4).double()
+        outs = [linear_norm(layer, after, x, None, relu, dropout), twin(layer(x), None, relu, dropout)]
         assert torch.allclose(*outs, atol=1e-10)
         if rows:
-            wanted = ([layer.weight, *after.parameters()], [layer.weight, *twin.parameters()])
-            slopes = [torch.autograd.grad(out, parts, slope) for out, parts in zip(outs, wanted, strict=True)]
-            assert all(torch.allclose(one, other, atol=1e-10) for one, other in zip(*slopes, strict=True))
+            asked = ([layer.weight, *after.parameters()], [layer.weight, *twin.parameters()])
+            grads = [torch.autograd.grad(out, parts, grad) for out, parts in zip(outs, asked, strict=True)]
+            assert all(torch.allclose(one, other, atol=1e-10) for one, other in zip(*grads, strict=True))
     for ours, theirs in zip(after.buffers(), twin.buffers(), strict=True):
         assert torch.allclose(ours.double(), theirs.double(), atol=1e-12)
 
@@ -123,14 +123,33 @@ def test_half_precision_is_left_to_the_layers_themselves(training):
     layer, after, x = LinearBeforeNorm(40, 30).train(training), BatchNorm(30).train(training), torch.randn(50, 40)
     twin = deepcopy(after)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        found, expected = normed(layer, after, x), twin(layer(x))
-    assert torch.equal(found, expected)
+        actual, expected = linear_norm(layer, after, x), twin(layer(x))
+    assert torch.equal(actual, expected)
     assert all(torch.equal(one, other) for one, other in zip(after.buffers(), twin.buffers(), strict=True))
 
 
 def test_two_passes_through_one_norm_can_both_go_back():
     layer, after = LinearBeforeNorm(3, 2), BatchNorm(2)
-    one, other = (normed(layer, after, torch.randn(6, 3), relu=True).sum() for _ in range(2))
-    assert all(
-        slope.isfinite().all() for slope in torch.autograd.grad(one + other, [layer.weight, *after.parameters()])
-    )
+    one, other = (linear_norm(layer, after, torch.randn(6, 3), relu=True).sum() for _ in range(2))
+    assert all(grad.isfinite().all() for grad in torch.autograd.grad(one + other, [layer.weight, *after.parameters()]))
+
+
+def test_norm_then_relu_then_dropout():
+    layer, drop = BatchNorm(4), Dropout(0.5)
+    x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+    out = layer(x, None, relu=True, dropout=drop)
+    expected = torch.nn.functional.batch_norm(x, None, None, training=True).relu() * 2
+    assert torch.where(out == 0, expected, out).allclose(expected, atol=1e-6)
+    assert (out == 0).sum() > (expected == 0).sum()
+
+
+def test_synchronized_norms_of_one_process_are_plain_ones():
+    net = nn.Sequential(BatchNorm(3), nn.Sequential(BatchNorm(3)))
+    twin = deepcopy(net)
+    synchronize_batch_norm(net)
+    assert [layer.synchronized for layer in net.modules() if isinstance(layer, BatchNorm)] == [True, True]
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(net(x), twin(x), atol=1e-6)
+    for ours, expected in zip(net.buffers(), twin.buffers(), strict=True):
+        assert torch.allclose(ours.double(), expected.double(), atol=1e-6)
+    assert torch.allclose(net.eval()(x), twin.eval()(x), atol=1e-6)

@@ -2,8 +2,9 @@
 
 import re
 
-from outland.estimators import GraphClassifier
 from outland.estimators.explained import Explained, explain_table
+
+from outland.estimators import GraphClassifier
 from outland.report.explain_notes import constant_summary, constant_weights, constant_weights_note
 from outland.report.explain_page import explain_page
 from tests.conftest import SAMPLES

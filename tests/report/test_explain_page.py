@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from outland.estimators.explained import explain_table
 
 from outland.estimators import GraphClassifier, GraphRegressor
-from outland.estimators.explained import explain_table
 from outland.report.explain_page import explain_page, round_text, shorten
 from tests.conftest import SAMPLES
 from tests.estimators.cases import SMALL, bbbp

@@ -6,7 +6,7 @@ from outland.report.study_text import latex, markdown
 from outland.studies import find_study
 from outland.studies.results import Results
 from tests.report.cases import scores
-from tests.studies.test_results import made
+from tests.studies.cases import made
 
 
 def test_what_is_reduced_says_so_in_every_form(capsys, tmp_path):

@@ -5,7 +5,7 @@ from outland.report.study_page import conclusions, study_page
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measurement
 from tests.report.cases import opened, scores
-from tests.studies.test_results import made
+from tests.studies.cases import made
 
 # What a reader does, and what they then see; `seen` is the answer.
 PROBE = """

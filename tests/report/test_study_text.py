@@ -8,7 +8,7 @@ from outland.report.published import Published
 from outland.report.study_text import csv_text, format_value, latex, markdown, terminal_tables
 from outland.studies import STUDIES, find_study
 from tests.report.cases import scores
-from tests.studies.test_results import made
+from tests.studies.cases import made
 
 
 def test_numbers_are_written_as_people_write_them():

@@ -23,13 +23,15 @@ def built(name, splits, **settings):
 
 def test_dropped_edges_have_no_weight(motif):
     index = motif["train"][:40]
-    found = augmented(built("dropedge", motif, drop=0.3), motif.graphs, index, seed=1)
-    edge = found.edge_weight
+    copies = augmented(built("dropedge", motif, drop=0.3), motif.graphs, index, seed=1)
+    edge = copies.edge_weight
     assert set(edge.tolist()) == {0.0, 1.0}
     assert edge.mean().item() == pytest.approx(0.7, abs=0.05)
-    starts = (found.graphs.edge_counts.cumsum(0) - found.graphs.edge_counts).repeat_interleave(found.graphs.edge_counts)
-    assert torch.equal(edge, edge[found.graphs.reverse.long() + starts])  # both directions go together
-    assert bool((found.node_weight == 1).all())
+    starts = (copies.graphs.edge_counts.cumsum(0) - copies.graphs.edge_counts).repeat_interleave(
+        copies.graphs.edge_counts
+    )
+    assert torch.equal(edge, edge[copies.graphs.reverse.long() + starts])  # both directions go together
+    assert bool((copies.node_weight == 1).all())
     again = augmented(built("dropedge", motif, drop=0.3), motif.graphs, index, seed=1)
     assert torch.equal(again.edge_weight, edge)
 
@@ -48,18 +50,18 @@ def test_aia_s_weights_are_its_merged_mask(motif):
 
     index = motif["train"][:20]
     method = built("aia", motif).eval()
-    found = augmented(method, motif.graphs, index)
+    copies = augmented(method, motif.graphs, index)
     mask = method.masks(next(iter(Batches(motif.graphs, index, 20))))["merged"]
-    assert torch.allclose(found.edge_weight, mask.edge, atol=1e-6)
-    assert torch.allclose(found.node_weight, mask.node, atol=1e-6)
+    assert torch.allclose(copies.edge_weight, mask.edge, atol=1e-6)
+    assert torch.allclose(copies.node_weight, mask.node, atol=1e-6)
     bare = augmented(built("aia:no-stable", motif), motif.graphs, index)
     assert bool((bare.edge_weight < 1).all())
 
 
 def test_flag_moves_inputs_by_no_more_than_its_passes(motif, any_splits):
     index = motif["train"][:20]
-    found = augmented(built("flag", motif, size=0.05, ascents=3), motif.graphs, index)
-    moved = (found.graphs.x - motif.graphs.select(index).x).abs().max().item()
+    copies = augmented(built("flag", motif, size=0.05, ascents=3), motif.graphs, index)
+    moved = (copies.graphs.x - motif.graphs.select(index).x).abs().max().item()
     assert 0.05 < moved <= 0.15 + 1e-6
     if any_splits.schema is CHEMICAL:
         method = built("flag", any_splits)
@@ -90,11 +92,11 @@ def test_embeddings_are_graphs_of_one_node(motif, name):
 def test_g_mixup_gives_what_it_made(motif):
     small = dataclasses.replace(motif, parts={**motif.parts, "train": motif["train"][::600]})
     method = built("g-mixup", small, ratio=2.0)
-    found = augmented(method, small.graphs, small["train"])
-    assert len(found) == len(small["train"]) == 30
-    assert found.graphs.y.shape == (30, 3)  # mixed labels
+    copies = augmented(method, small.graphs, small["train"])
+    assert len(copies) == len(small["train"]) == 30
+    assert copies.graphs.y.shape == (30, 3)  # mixed labels
     result = measure_shift(
-        found, originals(method, small.graphs, small["train"]), schema=small.schema, labels=False, settings=TINY
+        copies, originals(method, small.graphs, small["train"]), schema=small.schema, labels=False, settings=TINY
     )
     assert 0 <= result.covariate.mean <= 1
     with pytest.raises(OutlandError, match="prepare"):
@@ -102,9 +104,9 @@ def test_g_mixup_gives_what_it_made(motif):
 
 
 def test_eerm_drops_what_one_editor_drops(motif):
-    found = augmented(built("eerm", motif, strength=0.9), motif.graphs, motif["train"][:20])
-    assert set(found.edge_weight.tolist()) == {0.0, 1.0}
-    assert 0.2 < found.edge_weight.mean().item() < 0.9
+    copies = augmented(built("eerm", motif, strength=0.9), motif.graphs, motif["train"][:20])
+    assert set(copies.edge_weight.tolist()) == {0.0, 1.0}
+    assert 0.2 < copies.edge_weight.mean().item() < 0.9
 
 
 def test_a_method_without_augmentation_says_so(motif):

@@ -47,15 +47,15 @@ def no_waiting(monkeypatch):
 def test_missing_files_are_fetched_once(tmp_path, home, path):
     url, asked = home
     file = RawFile("set/a.csv", None, url + path)
-    found = DataFolder(tmp_path).fetch(file)
-    assert found == tmp_path / "set/a.csv"
-    assert found.read_bytes() == CONTENT
+    fetched = DataFolder(tmp_path).fetch(file)
+    assert fetched == tmp_path / "set/a.csv"
+    assert fetched.read_bytes() == CONTENT
     count = len(asked)
     DataFolder(tmp_path).fetch(file)
     assert len(asked) == count
     assert [p.name for p in (tmp_path / "set").iterdir()] == ["a.csv"]
     (tmp_path / "mine").touch()
-    assert found.stat().st_mode == (tmp_path / "mine").stat().st_mode  # others may read it, if the umask lets them
+    assert fetched.stat().st_mode == (tmp_path / "mine").stat().st_mode  # others may read it, if the umask lets them
 
 
 def test_wrong_content_is_refused_and_leaves_nothing(tmp_path, home):

@@ -1,13 +1,11 @@
-import shlex
 from dataclasses import replace
 
 import pytest
 
-from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
 from outland.report.published import paper_table
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measurement, Row
+from outland.studies.base import Row
 from outland.studies.sensitivity import PRICES, SHARES
 from outland.training import RunSpec
 
@@ -104,92 +102,6 @@ def test_studies_share_runs():
     every = {name: {spec.slug for cell in find_study(name).cells() for spec in cell.specs} for name in STUDIES}
     assert every["cost"] <= every["covariate"]
     assert len(every["ablation"] & every["covariate"]) == 80  # ERM and AIA in four columns
-
-
-def test_words_change_every_run_but_not_what_a_row_is_about():
-    words = ["train.epochs=2", "data.limit=48", "backbone.width=8", "backbone.kind=gin"]
-    for cell in find_study("backbones").cells(2, words):
-        assert [spec.seed for spec in cell.specs] == [0, 1]
-        assert {(spec.train.epochs, spec.data.limit, spec.backbone.width) for spec in cell.specs} == {(2, 48, 8)}
-        assert cell.specs[0].backbone.kind == cell.row.group.lower()
-
-
-@pytest.mark.parametrize(
-    ("only", "count"),
-    [
-        (["AIA"], 7),
-        (["motif-base"], 17),
-        (["motif"], 34),
-        (["aia/MOTIF-base"], 1),
-        (["*Mixup/mol*"], 8),
-        (["AIA", "ERM"], 14),
-        (["AIA/motif"], 2),
-        (["AIA/motif", "AIA/motif-base", "ERM/cmnist"], 3),  # what any of them names, once
-    ],
-)
-def test_only_keeps_rows_columns_cells_and_patterns(only, count):
-    assert len(find_study("covariate").cells(1, only=only)) == count
-
-
-def test_only_knows_labels_and_groups_too():
-    backbones = find_study("backbones")
-    assert {cell.row.name for cell in backbones.cells(1, only=["AIA"])} == {"GCN AIA", "GCNII AIA", "GAT AIA"}
-    assert len(backbones.cells(1, only=["GCN/motif"])) == 8
-
-
-def test_a_setting_that_only_some_rows_have_is_refused_with_a_way_out():
-    study = find_study("ablation")
-    with pytest.raises(OutlandError) as told:
-        study.cells(1, ["method.gamma=0.5"])
-    keep = "--only 'w/o Adv' --only 'w/o Sta' --only RDIA --only AIA"
-    assert str(told.value) == f"method.gamma is not a setting of ERM: keep to rows that have it, as in {keep}"
-    cells = study.cells(1, ["method.gamma=0.5"], shlex.split(keep)[1::2])
-    assert {cell.specs[0].method_params.gamma for cell in cells} == {0.5}
-    with pytest.raises(OutlandError, match="not a setting of ERM, IRM, GroupDRO and 12 other rows: keep"):
-        find_study("covariate").cells(1, ["method.gamma=0.5"])
-    with pytest.raises(OutlandError, match="unknown setting of method 'gama'"):
-        study.cells(1, ["method.gama=0.5"])
-
-
-@pytest.mark.parametrize(
-    "plain",
-    [
-        {"values": {"full": "much"}},
-        {"values": {"full": True}},
-        {"values": {"full": None}},
-        {"values": [0.5]},
-        {"values": {}, "pictures": {"a": 1}},
-        {"values": {}, "pictures": [1]},
-        {"pictures": []},
-        {"values": {}, "more": 1},
-    ],
-)
-def test_measurements_have_their_types(plain):
-    with pytest.raises(TypeError):
-        Measurement(**plain)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"only": ["AIAA"]}, "Did you mean 'AIA'"),
-        ({"only": [""]}, "--only is empty: name a ROW"),
-        ({"only": ["AIA", "  "]}, "--only is empty: name a ROW"),
-        ({"seeds": 0}, "number of seeds must be 1 or more, not 0"),
-        ({"words": ["train.epoch=2"]}, "Did you mean 'epochs'"),
-        ({"words": ["epochs=2"]}, "write it as GROUP.NAME=VALUE"),
-    ],
-)
-def test_mistakes_get_a_sentence(change, sentence):
-    with pytest.raises(OutlandError, match=sentence):
-        find_study("covariate").cells(**change)
-
-
-def test_there_are_ten_folds_and_no_more():
-    with pytest.raises(OutlandError, match="folds must be 1 to 10, not 11"):
-        find_study("tu").cells(11)
-    with pytest.raises(OutlandError, match="Did you mean 'ablation'"):
-        find_study("ablaton")
 
 
 def test_the_recipe_is_what_a_study_runs():

@@ -1,12 +1,9 @@
-import pytest
 import torch
 
 from outland.report.study import stable_mask_pictures, write_report
-from outland.shift import ShiftSettings
-from outland.studies import find_study, measures
+from outland.studies import find_study
 from outland.studies.pictures import PictureCallback, mask_pictures, smallest_of_each_class, truth_pictures
 from outland.studies.results import Results
-from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from outland.training import RunSpec, Trainer, prepare, run
 
@@ -65,31 +62,3 @@ def test_the_page_of_masks_shows_the_truth_and_each_method(motif, cache, tmp_pat
     text = write_report(study, cells, tmp_path, [], None, cache).read_text()
     assert text.count('class="chart graph"') == 9
     assert {path.suffix for path in tmp_path.glob("masks-1-seed-part-*")} == {".html", ".md", ".tex", ".csv"}
-
-
-def test_the_study_of_diversity_measures_entropies_and_shows_augmented_graphs(motif, cache, tmp_path):
-    study = find_study("diversity")
-    cells = study.cells(1, TINY, ["AIA", "DropEdge"])
-    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
-    found = {cell.row.label: RunStore(study, tmp_path).measurement(cell.specs[0]).values for cell in cells}
-    # Five draws of which each drops an edge with chance 0.2: the mean entropy of their frequencies is 0.549 bits.
-    assert found["DropEdge"]["full"] == pytest.approx(0.549, abs=0.05)
-    assert {"full", "env", "stable"} == set(found["AIA"])
-    assert all(0 <= value <= 1 for value in found["AIA"].values())
-    text = write_report(study, cells, tmp_path, [], None, cache).read_text()
-    assert text.count('class="chart graph"') == 3 * 6  # the truth and five moments
-    assert "0.561 ± 0.223" in text  # the paper's
-
-
-def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(measures, "SETTINGS", ShiftSettings(trials=1, folds=3, steps=30, samples=500, epsilon=1e-12))
-    study = find_study("shift")
-    words = ["train.epochs=1", "data.limit=120", "backbone.width=8"]
-    cells = study.cells(1, words, ["Original/motif-size", "DropEdge/motif-size", "AIA/motif-size"])
-    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 3}
-    found = {cell.row.label: RunStore(study, tmp_path).measurement(cell.specs[0]).values for cell in cells}
-    # Over five seeds the null is 0.00 to 0.04 (of half as many graphs 0.00 to 0.12), and sizes that never occur in
-    # training are 1.00 away, after a glance at them.
-    assert found["Original"]["aug_train"] < 0.1
-    assert found["Original"]["aug_test"] > 0.8
-    assert all(set(values) == {"aug_train", "aug_test"} for values in found.values())

@@ -4,39 +4,7 @@ from dataclasses import replace
 import pytest
 
 from outland.studies import find_study
-from outland.studies.results import Results
-from outland.training import RunRecord
-
-
-def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
-    """A record with a test score, and nothing else of interest."""
-    plain = {
-        "key": "",
-        "spec": {},
-        "metric": metric,
-        "data": {},
-        "curves": [
-            {"epoch": epoch, "val": {metric: score - 0.1}, "test": {metric: score - 0.02 * (3 - epoch)}}
-            for epoch in range(4)
-        ],
-        "selection": {"ood_val": {"epoch": 3, "test": score}},
-        "selected": "ood_val",
-        "masks": {},
-        "parameters": {"total": 1_500_000},
-        "platform": {"device": "cpu", "torch": "2", "python": "3", "outland": "0"},
-        "timing": {"seconds": 60.0},
-    }
-    return RunRecord(**{**plain, **rest})
-
-
-def made(name: str, scores, seeds: int = 10, words=(), **rest) -> Results:
-    """Results of a study with a score for every (row, column, seed)."""
-    study = find_study(name)
-    results = Results(study, study.cells(seeds), words)
-    for cell in results.cells:
-        found = {place: scores(cell.row, cell.column, place) for place in range(seeds)}
-        results.records[cell.name] = {place: record(s, **rest) for place, s in found.items() if s is not None}
-    return results
+from tests.studies.cases import made
 
 
 def test_better_is_said_only_where_it_is_shown():

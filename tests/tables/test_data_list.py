@@ -18,17 +18,17 @@ NAN = float("nan")
 
 
 def rings(count: int = 20, **fields) -> list[Data]:
-    """Rings of 3, 4, 5, ... nodes with real features of width 2; fields are made from each one's place."""
+    """Rings of 3, 4, 5, ... nodes with real features of width 2; fields are made from each one's index."""
     random = torch.Generator().manual_seed(0)
     graphs = []
-    for place in range(count):
-        size = 3 + place
+    for index in range(count):
+        size = 3 + index
         made = {
             "x": torch.randn(size, 2, generator=random),
             "edge_index": undirected(*((node, (node + 1) % size) for node in range(size))),
-            "y": torch.tensor([place % 2]),
+            "y": torch.tensor([index % 2]),
         }
-        made |= {name: make(place) for name, make in fields.items()}
+        made |= {name: make(index) for name, make in fields.items()}
         graphs.append(Data(**{name: value for name, value in made.items() if value is not None}))
     return graphs
 
@@ -70,8 +70,8 @@ def test_size_split_trains_on_the_largest_and_tests_on_the_smallest():
 
 
 def test_given_split():
-    places = {"train": range(10), "id_val": torch.tensor([10]), "val": [12, 11], "test": [19]}
-    splits = splits_from_data_list(rings(), split=places)
+    indices = {"train": range(10), "id_val": torch.tensor([10]), "val": [12, 11], "test": [19]}
+    splits = splits_from_data_list(rings(), split=indices)
     assert {name: index.tolist() for name, index in splits.parts.items()} == {
         "train": list(range(10)),
         "id_val": [10],
@@ -102,14 +102,14 @@ def test_graphs_of_every_kind():
 
 
 def test_graphs_without_x_get_a_constant():
-    splits = splits_from_data_list(rings(x=lambda place: None, num_nodes=lambda place: 5 + place))
+    splits = splits_from_data_list(rings(x=lambda index: None, num_nodes=lambda index: 5 + index))
     assert splits.schema.node == Features(1)
     assert splits.graphs.x.equal(torch.ones(sum(range(5, 25)), 1))
     assert splits.graphs.node_counts.tolist() == list(range(5, 25))
 
 
 def test_one_column_and_double_precision():
-    splits = splits_from_data_list(rings(x=lambda place: torch.zeros(3 + place, dtype=torch.float64)))
+    splits = splits_from_data_list(rings(x=lambda index: torch.zeros(3 + index, dtype=torch.float64)))
     assert splits.schema.node == Features(1)
     assert splits.graphs.x.dtype == torch.float32
 
@@ -144,32 +144,32 @@ def test_given_task_decides_the_form_of_the_labels():
 
 
 def test_environments_of_the_training_part_come_first():
-    places = {"train": range(10, 20), "val": range(5), "test": range(5, 10)}
+    indices = {"train": range(10, 20), "val": range(5), "test": range(5, 10)}
     graphs = rings(environment=lambda i: torch.tensor([{0: 2, 1: 4, 2: 30, 3: 7}[i // 5]]))
-    splits = splits_from_data_list(graphs, split=places)
+    splits = splits_from_data_list(graphs, split=indices)
     assert splits.schema.environments == 2
     assert splits.graphs.environment[::5].tolist() == [2, 3, 1, 0]
-    named = splits_from_data_list(graphs, split=places, environments=[("b", "a")[i % 2] for i in range(20)])
+    named = splits_from_data_list(graphs, split=indices, environments=[("b", "a")[i % 2] for i in range(20)])
     assert named.graphs.environment.tolist() == [1, 0] * 10
-    assert splits_from_data_list(rings(), split=places).graphs.environment is None
-    assert splits_from_data_list(rings(), split=places).schema.environments == 0
-    numbers = splits_from_data_list(rings(), split=places, environments=torch.arange(20) // 10)
+    assert splits_from_data_list(rings(), split=indices).graphs.environment is None
+    assert splits_from_data_list(rings(), split=indices).schema.environments == 0
+    numbers = splits_from_data_list(rings(), split=indices, environments=torch.arange(20) // 10)
     assert (numbers.schema.environments, numbers.graphs.environment[::10].tolist()) == (1, [1, 0])
 
 
 def test_the_graphs_are_left_as_they_are():
-    graphs = rings(x=lambda place: None, num_nodes=lambda place: 3 + place, environment=lambda place: place % 2 + 5)
+    graphs = rings(x=lambda index: None, num_nodes=lambda index: 3 + index, environment=lambda index: index % 2 + 5)
     splits_from_data_list(graphs, environments=[0] * 20)
     assert all(graph.x is None and graph.environment >= 5 for graph in graphs)
 
 
-def only(place: int, value, otherwise):
+def only(index: int, value, otherwise):
     """A field that differs in one graph."""
-    return lambda i: value if i == place else otherwise(i) if callable(otherwise) else otherwise
+    return lambda i: value if i == index else otherwise(i) if callable(otherwise) else otherwise
 
 
-def real(place: int) -> torch.Tensor:
-    return torch.zeros(3 + place, 2)
+def real(index: int) -> torch.Tensor:
+    return torch.zeros(3 + index, 2)
 
 
 @pytest.mark.parametrize(

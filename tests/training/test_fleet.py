@@ -1,6 +1,5 @@
 """Runs side by side."""
 
-import dataclasses
 import gc
 import weakref
 

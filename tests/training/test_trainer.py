@@ -5,7 +5,6 @@ import torch
 
 from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
-from outland.training import TrainSettings
 from outland.training.checkpoint import Checkpoints
 from outland.training.trainer import Diverged
 from tests.training.cases import StopsAfter, trainer
@@ -123,10 +122,3 @@ def test_the_chosen_epoch_is_the_model_that_is_kept(any_splits):
 
     picked = OodVal().pick(run.curves, any_splits.schema.task)
     assert evaluate(run.method, any_splits, 4)["test"] == run.curves[picked]["test"]
-
-
-def test_learning_rate_follows_the_cosine():
-    frame = TrainSettings(epochs=4)
-    assert [round(frame.lr_factor(epoch), 6) for epoch in range(5)] == [1, 0.853553, 0.5, 0.146447, 0]
-    assert TrainSettings(epochs=100, burn_in=0.7).burn_in_epochs() == 70
-    assert TrainSettings(schedule="constant").lr_factor(50) == 1

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 
 from outland.distributed import is_distributed_launch, process_group
 from outland.graphs import Cache
+from outland.nn import synchronize_batch_norm
 from outland.training import RunSpec, Trainer, prepare
 from outland.training.callbacks import Callback
-from outland.training.data_parallel import synchronise_norms
 from tests.faults.children import as_rank
 from tests.faults.harness import begin
 
@@ -32,7 +32,7 @@ def train(spec: RunSpec, cache: Path, parallel: bool) -> dict[str, torch.Tensor]
     method, splits = prepare(spec, torch.device("cpu"), Cache(cache))
     method, splits = method.double(), replace(splits, graphs=replace(splits.graphs, x=splits.graphs.x.double()))
     if parallel:
-        synchronise_norms(method)
+        synchronize_batch_norm(method)
     counter = Counter()
     steps = Trainer(method, splits, spec.train, spec.seed, callback=counter).steps()
     while counter.taken < STEPS:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from outland.chem.featurizer import Molecule, featurize, parse, rdkit
 from outland.graphs import PackedGraphs
-from outland.graphs.packed import smallest
+from outland.graphs.edges import to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
@@ -156,11 +156,13 @@ def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> P
     position = torch.arange(int(edge_counts.sum())) - starts
     return PackedGraphs(
         x=torch.from_numpy(np.concatenate([molecule.atoms for molecule in molecules])),
-        edge_index=smallest(torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))),
+        edge_index=to_smallest_int(
+            torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
+        ),
         edge_attr=torch.from_numpy(np.concatenate([molecule.bonds for molecule in molecules])),
         node_counts=torch.tensor([len(molecule.atoms) for molecule in molecules]),
         edge_counts=edge_counts,
-        reverse=smallest(position ^ 1),
+        reverse=to_smallest_int(position ^ 1),
         y=y,
         **fields,
     )

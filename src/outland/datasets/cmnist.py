@@ -4,14 +4,14 @@ GOOD-CMNIST (Gui et al., NeurIPS 2022): the 70,000 digits of MNIST, each a graph
 multiplied by one colour. Under *covariate* shift, validation and test have colours never trained on; under *concept*
 shift, the colour goes with the label in training and not in test.
 
-The numbers are drawn in the published order, so seed 123 gives the published parts and colours. The superpixels are
+Random numbers are drawn in the published order, so seed 123 gives the published parts and colours. The superpixels are
 the published ones where the user has their file, else a stand-in (see `superpixels`); `source` says which.
 """
 
 import gzip
 import random
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.datasets.superpixels import Bytes, cut, read_published
+from outland.datasets.superpixels import Bytes, read_published, superpixel_graphs
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
@@ -33,7 +33,7 @@ _ENVIRONMENTS = 5
 _VALIDATION, _TEST = 5, 6  # environments of the graphs beyond the shift
 _BIASES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.3, 0.0)  # of the five training environments, validation, test
 
-# Of red, green and blue. The first ten are the colours of the labels under concept shift.
+# Red, green and blue. The first ten are the colours of the labels under concept shift.
 PALETTE = (
     (1.0, 0.0, 0.0),
     (0.0, 1.0, 0.0),
@@ -49,7 +49,7 @@ PALETTE = (
 )
 _WHITE = 10
 _COVARIATE_COLORS = (0, 1, 2, 3, 4, 6, 5)  # of the five training environments, validation, test
-LABEL = -1  # a colour that follows the label
+LABEL = -1  # the colour of the label
 
 PUBLISHED = RawFile("mnist/MNISTSuperpixels.pt", None)
 
@@ -80,22 +80,22 @@ class CMNIST(Dataset):
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
-        """The splits of one kind of shift; another seed gives other parts and colours of the same law."""
+        """The splits of one kind of shift; another seed gives other parts and colours of the same distribution."""
         self.check(domain, kind)
-        graphs, superpixels = _grey(cache or Cache(), data or DataFolder())
-        plan = replay(seed)[kind]
+        graphs, superpixels = _load_gray(cache or Cache(), data or DataFolder())
+        assignment = draw_assignments(seed)[kind]
         source = {"dataset": "cmnist", "domain": domain, "kind": kind, "seed": seed, "superpixels": superpixels}
-        return Splits(paint(graphs, plan), plan.parts, self.schema, source)
+        return Splits(colorize(graphs, assignment), assignment.parts, self.schema, source)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which part each digit goes to, and in what colour.
+class Assignment:
+    """Part, environment and colour of each digit.
 
     Args:
-        parts: digits of each part, in order.
-        environment: of each digit `[70000]`; 5 in validation and 6 in test.
-        color: row of the palette of each digit `[70000]`, or `LABEL`.
+        parts: indices of the digits of each part.
+        environment: `[70000]`; 5 in validation and 6 in test.
+        color: row of the palette `[70000]`, or `LABEL`.
     """
 
     parts: Mapping[str, Tensor]
@@ -103,38 +103,38 @@ class Plan:
     color: Tensor
 
 
-def replay(seed: int) -> dict[str, Plan]:
-    """Draw the plans of the three kinds of shift, in the published order: none, covariate, concept."""
-    draws = random.Random(seed)
-    return {"none": _no_shift(draws), "covariate": _covariate(draws), "concept": _concept(draws)}
+def draw_assignments(seed: int) -> dict[str, Assignment]:
+    """The assignments of the three kinds of shift, drawn in the published order: none, covariate, concept."""
+    rng = random.Random(seed)
+    return {"none": _no_shift(rng), "covariate": _covariate(rng), "concept": _concept(rng)}
 
 
-def paint(grey: PackedGraphs, plan: Plan) -> PackedGraphs:
-    """Colour grey graphs; black stays black, and the edges are shared with the grey ones."""
-    color = torch.where(plan.color == LABEL, grey.y, plan.color)
-    x = grey.x * torch.tensor(PALETTE)[color].repeat_interleave(grey.node_counts, dim=0)
-    return replace(grey, x=x, environment=plan.environment, extra={**grey.extra, "color": color})
+def colorize(gray: PackedGraphs, assignment: Assignment) -> PackedGraphs:
+    """The graphs with node features gray × colour; edges are shared with the gray graphs."""
+    color = torch.where(assignment.color == LABEL, gray.y, assignment.color)
+    x = gray.x * torch.tensor(PALETTE)[color].repeat_interleave(gray.node_counts, dim=0)
+    return replace(gray, x=x, environment=assignment.environment, extra={**gray.extra, "color": color})
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> Bytes:
-    """The bytes of a gzip'd idx file, which must have that shape."""
+    """The bytes of a gzip'd idx file; refuse one of another shape."""
     try:
         with gzip.open(path) as stream:
             content = stream.read()
     except (OSError, EOFError, zlib.error) as problem:
         raise OutlandError(f"{path} cannot be unpacked ({problem}); replace it") from None
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
-    wanted = " x ".join(map(str, shape))
+    expected = " x ".join(map(str, shape))
     if not content.startswith(header):
-        raise OutlandError(f"{path} does not open as an idx file of {wanted} bytes must; replace it")
+        raise OutlandError(f"{path} does not open as an idx file of {expected} bytes must; replace it")
     numbers = np.frombuffer(content, dtype=np.uint8, offset=len(header))
     if len(numbers) != np.prod(shape):
-        raise OutlandError(f"{path} holds {len(numbers)} bytes after its header, not {wanted}; replace it")
+        raise OutlandError(f"{path} holds {len(numbers)} bytes after its header, not {expected}; replace it")
     return numbers.reshape(shape)
 
 
-def build_grey(data: DataFolder, superpixels: str) -> PackedGraphs:
-    """All digits as grey graphs, the training digits of MNIST before its test digits."""
+def build_gray(data: DataFolder, superpixels: str) -> PackedGraphs:
+    """All digits as gray graphs, the training digits of MNIST before its test digits."""
     if superpixels == "published":
         path = data.fetch(PUBLISHED)
         graphs = read_published(path)
@@ -144,81 +144,80 @@ def build_grey(data: DataFolder, superpixels: str) -> PackedGraphs:
     sizes = (_TRAINING_DIGITS, DIGITS - _TRAINING_DIGITS)
     images = [read_idx(data.fetch(file), (size, 28, 28)) for file, size in zip(IMAGES, sizes, strict=True)]
     labels = [read_idx(data.fetch(file), (size,)) for file, size in zip(LABELS, sizes, strict=True)]
-    return cut(np.concatenate(images), np.concatenate(labels))
+    return superpixel_graphs(np.concatenate(images), np.concatenate(labels))
 
 
-def _grey(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
-    """The grey graphs, kept once for all kinds and seeds, and which superpixels they are."""
-    recipe: dict[str, Any] = {"name": "cmnist-stand-in", "recipe": 2}
+def _load_gray(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
+    """The gray graphs, one cache entry for all kinds and seeds, and which superpixels they are."""
+    key: dict[str, Any] = {"name": "cmnist-stand-in", "recipe": 2}
     superpixels = "stand-in"
     if data.has(PUBLISHED):
         superpixels = "published"
-        recipe = {"name": "cmnist-published", "sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
+        key = {"name": "cmnist-published", "sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
 
-    def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-        graphs = build_grey(data, superpixels)
-        schema = Schema(Features(1), CMNIST.schema.task)
-        yield recipe, Splits(graphs, {"all": torch.arange(len(graphs))}, schema, recipe)
+    def build() -> Splits:
+        graphs = build_gray(data, superpixels)
+        return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(Features(1), CMNIST.schema.task), key)
 
-    return cache.load_or_build(recipe, build).graphs, superpixels
+    return cache.load_or_build(key, build).graphs, superpixels
 
 
-def _no_shift(draws: random.Random) -> Plan:
-    order = _shuffled(draws, DIGITS)
+def _no_shift(rng: random.Random) -> Assignment:
+    order = _permutation(rng, DIGITS)
     environment = torch.empty_like(order)
     environment[order] = _environments(42000, 14000)
     parts = {"train": order[:42000], "val": order[42000:56000], "test": order[56000:]}
-    return Plan(parts, environment, torch.full_like(order, _WHITE))
+    return Assignment(parts, environment, torch.full_like(order, _WHITE))
 
 
-def _covariate(draws: random.Random) -> Plan:
-    order = _shuffled(draws, DIGITS)
+def _covariate(rng: random.Random) -> Assignment:
+    order = _permutation(rng, DIGITS)
     environment = _environments(56000, 7000)
     color = torch.tensor(_COVARIATE_COLORS)[environment]
-    return _shifted(order, _shuffled(draws, 56000), 7000, environment, color)
+    return _shifted(order, _permutation(rng, 56000), 7000, environment, color)
 
 
-def _concept(draws: random.Random) -> Plan:
-    order = _shuffled(draws, DIGITS)
+def _concept(rng: random.Random) -> Assignment:
+    order = _permutation(rng, DIGITS)
     environment = _environments(42000, 14000)
     colors = []
-    for place in environment.tolist():
-        uniform = draws.randint(0, 9)
-        colors.append(LABEL if draws.random() < _BIASES[place] else uniform)
-    return _shifted(order, _shuffled(draws, 42000), 6300, environment, torch.tensor(colors))
+    for index in environment.tolist():
+        uniform = rng.randint(0, 9)
+        colors.append(LABEL if rng.random() < _BIASES[index] else uniform)
+    return _shifted(order, _permutation(rng, 42000), 6300, environment, torch.tensor(colors))
 
 
 def _environments(inside: int, validation: int) -> Tensor:
-    """Environments of digits in drawn order: equal blocks, then validation, then test."""
+    """Environments of the digits in drawn order: equal blocks, then validation, then test."""
     environment = torch.full((DIGITS,), _TEST)
     environment[:inside] = torch.arange(inside) // (inside // _ENVIRONMENTS)
     environment[inside : inside + validation] = _VALIDATION
     return environment
 
 
-def _shifted(order: Tensor, within: Tensor, held: int, environment: Tensor, color: Tensor) -> Plan:
-    """A plan from facts in drawn order.
+def _shifted(order: Tensor, within: Tensor, held_out: int, environment: Tensor, color: Tensor) -> Assignment:
+    """An assignment with parts on both sides of the shift.
 
     Args:
-        order: the digits.
-        within: the order in which those on this side of the shift, which come first, are dealt to the parts.
-        held: how many of them each of `id_val` and `id_test` gets.
+        order: the digits in drawn order; those of `train`, `id_val` and `id_test` come first.
+        within: permutation of these first digits.
+        held_out: size of each of `id_val` and `id_test`.
         environment, color: of each digit of `order`.
     """
     inside, outside = order[within], order[len(within) :]
     half = len(outside) // 2
     parts = {
-        "train": inside[: -2 * held],
-        "id_val": inside[-2 * held : -held],
-        "id_test": inside[-held:],
+        "train": inside[: -2 * held_out],
+        "id_val": inside[-2 * held_out : -held_out],
+        "id_test": inside[-held_out:],
         "val": outside[:half],
         "test": outside[half:],
     }
-    back = order.argsort()
-    return Plan(parts, environment[back], color[back])
+    inverse = order.argsort()
+    return Assignment(parts, environment[inverse], color[inverse])
 
 
-def _shuffled(draws: random.Random, count: int) -> Tensor:
+def _permutation(rng: random.Random, count: int) -> Tensor:
     order = list(range(count))
-    draws.shuffle(order)
+    rng.shuffle(order)
     return torch.tensor(order)

@@ -1,21 +1,21 @@
-"""The paper's two molecule sets: Molbbbp (does it cross the blood-brain barrier) and Molhiv (does it inhibit HIV)."""
+"""Molbbbp (does a molecule cross the blood-brain barrier) and Molhiv (does it inhibit HIV)."""
 
 import csv
 import gzip
 import json
 import random
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
 from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
-from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
+from outland.graphs import PARTS, Cache, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
 from outland.tables.splitting import Parts, assign_environments, split_rows
@@ -24,7 +24,13 @@ _HOME = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 
 
 class MoleculeSet(Dataset):
-    """A CSV of molecules with one yes/no label, all of whose graphs are one cache entry; splits are cut at load."""
+    """A CSV of molecules with one binary label; all graphs are one cache entry, which every split shares.
+
+    Attributes:
+        raw: the CSV.
+        target: its column of labels.
+        options: what is computed of each molecule.
+    """
 
     raw: ClassVar[RawFile]
     target: ClassVar[str]
@@ -34,40 +40,43 @@ class MoleculeSet(Dataset):
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
-        """The splits of one domain and kind of shift."""
+        """The splits under a shift of `domain`."""
         self.check(domain, kind)
-        recipe = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
+        self.check_seed(seed)
+        key = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
 
-        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
+        def build() -> Splits:
             graphs = self._read((data or DataFolder()).fetch(self.raw))
-            yield recipe, Splits(graphs, {"all": torch.arange(len(graphs))}, self._schema(0), recipe)
+            return Splits(graphs, {"all": torch.arange(len(graphs))}, self._schema(0), key)
 
-        graphs = (cache or Cache()).load_or_build(recipe, build).graphs
-        return self._split(graphs, domain, kind, seed)
+        graphs = (cache or Cache()).load_or_build(key, build).graphs
+        parts, environment = self._split(graphs, domain, kind, seed)
+        schema = self._schema(int(environment[parts["train"]].max()) + 1)
+        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
+        return Splits(replace(graphs, environment=environment), parts, schema, source)
 
-    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
+    def check_seed(self, seed: int) -> None:
+        """Refuse a seed that the splits do not have."""
+
+    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
+        """The parts, and the environment of each graph."""
         raise NotImplementedError
 
     def _schema(self, environments: int) -> Schema:
         return Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, environments)
 
-    def _splits(
-        self, graphs: PackedGraphs, parts: dict[str, torch.Tensor], environment: torch.Tensor, source: dict[str, Any]
-    ) -> Splits:
-        count = int(environment[parts["train"]].max()) + 1
-        named = replace(graphs, environment=environment)
-        return Splits(named, parts, self._schema(count), {"dataset": self.name, **source})
-
     def _read(self, path: Path) -> PackedGraphs:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [(row["smiles"], float(row[self.target])) for row in csv.DictReader(stream)]
-        y, sets, scaffolds = torch.tensor([row[1] for row in rows])[:, None], [], []
-        for chunk in read_molecules((row[0] for row in rows), self.options, f"Reading {self.name}", len(rows)):
+        y = torch.tensor([label for _, label in rows])[:, None]
+        packed, scaffolds = list[PackedGraphs](), list[str]()
+        smiles = (text for text, _ in rows)
+        for chunk in read_molecules(smiles, self.options, f"Reading {self.name}", len(rows)):
             if chunk.indices:
-                places = torch.tensor(chunk.indices)
-                sets.append(pack_molecules(chunk.molecules, y[places], extra={"row": places}))
+                index = torch.tensor(chunk.indices)
+                packed.append(pack_molecules(chunk.molecules, y[index], extra={"row": index}))
                 scaffolds += chunk.scaffolds
-        graphs = PackedGraphs.concatenate(sets)
+        graphs = PackedGraphs.concatenate(packed)
         return replace(graphs, extra={**graphs.extra, "scaffold": factorize(scaffolds)}) if scaffolds else graphs
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
@@ -93,14 +102,13 @@ class Molbbbp(MoleculeSet):
     )
     target: ClassVar[str] = "p_np"
 
-    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
+    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
         columns = {**graphs.extra, "size": graphs.node_counts}
-        parts = split_rows(domain, columns) if domain == "scaffold" else _smallest_halved(columns["size"], seed)
-        environment, _ = assign_environments(domain, columns, parts["train"])
-        return self._splits(graphs, parts, environment, {"domain": domain, "kind": kind, "seed": seed})
+        parts = split_rows(domain, columns) if domain == "scaffold" else _halve_smallest(columns["size"], seed)
+        return parts, assign_environments(domain, columns, parts["train"])[0]
 
 
-def _smallest_halved(sizes: torch.Tensor, seed: int) -> Parts:
+def _halve_smallest(sizes: Tensor, seed: int) -> Parts:
     """AIA's size split of Molbbbp: the smallest fifth is shuffled and halved in val and test, the rest trains.
 
     So val and test have the same distribution, and which is which depends on the seed.
@@ -116,7 +124,7 @@ class Molhiv(MoleculeSet):
     """HIV (NCI's antiviral screen) as in GOOD: all 41,127 rows, in splits frozen with the package.
 
     GOOD's splits follow from scaffolds, and those from the version of RDKit; the lists were computed with the version
-    that gives the published counts, so that ours does not matter.
+    that gives the published counts, so that the installed one does not matter.
     """
 
     name: ClassVar[str] = "molhiv"
@@ -130,25 +138,22 @@ class Molhiv(MoleculeSet):
     target: ClassVar[str] = "HIV_active"
     options: ClassVar[MoleculeOptions] = MoleculeOptions(lenient=True, scaffold=False)  # its splits are frozen
 
-    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> Splits:
+    def check_seed(self, seed: int) -> None:
+        """Refuse any seed but the published one."""
         if seed != 123:
             raise OutlandError("Molhiv's splits are frozen as published, with seed 123: data.seed cannot be another")
+
+    def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
         if len(graphs) != 41127:
             raise OutlandError(
                 f"RDKit could read {len(graphs):,} of Molhiv's 41,127 molecules; the splits need them all"
             )
-        lists = _frozen(f"goodhiv_{domain}_seed123.json.gz")
+        packed = files("outland.datasets").joinpath("splits", f"goodhiv_{domain}_seed123.json.gz").read_bytes()
+        lists: dict[str, list[int]] = json.loads(gzip.decompress(packed))
         prefix = "no_shift" if kind == "none" else kind
         parts, environment = {}, torch.zeros(len(graphs), dtype=torch.long)
-        for part in ("train", "id_val", "id_test", "val", "test"):
+        for part in PARTS:
             if f"{prefix}_{part}" in lists:
                 parts[part] = torch.tensor(lists[f"{prefix}_{part}"])
                 environment[parts[part]] = torch.tensor(lists[f"{prefix}_{part}_env"]).clamp(min=0)
-        return self._splits(graphs, parts, environment, {"domain": domain, "kind": kind, "seed": seed})
-
-
-def _frozen(name: str) -> dict[str, list[int]]:
-    """Index lists that ship with the package."""
-    packed = files("outland.datasets").joinpath("splits", name).read_bytes()
-    lists: dict[str, list[int]] = json.loads(gzip.decompress(packed))
-    return lists
+        return parts, environment

@@ -6,24 +6,26 @@ label that names the motif nine times in ten and is redrawn at random otherwise.
 and test have bases (or sizes) never trained on; under *concept* shift, the base (or size) goes with the label in
 training and not in test.
 
-The numbers are drawn in the published order, so seed 123 gives the published graphs, bit for bit.
+Random numbers are drawn in the published order, so seed 123 gives the published graphs, bit for bit.
 """
 
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.progress import track
 from outland.storage.raw_files import DataFolder
+from outland.tables.splitting import Parts
 
 _COVARIATE_WIDTHS = (6, 10, 15, 30, 70)
 _CONCEPT_WIDTHS = (10, 40, 70)
@@ -45,34 +47,40 @@ class Motif(Dataset):
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
-        """The splits of one domain and kind of shift; another seed gives other graphs of the same law."""
+        """The splits of one domain and kind of shift; another seed gives other graphs of the same distribution."""
         self.check(domain, kind)
-        recipes = {k: {"name": f"motif-{domain}-{k}", "seed": seed, "recipe": 2} for k in self.kinds}
+        cache = cache or Cache()
+        keys = {each: {"name": f"motif-{domain}-{each}", "seed": seed, "recipe": 2} for each in self.kinds}
 
-        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-            for k, splits in generate(domain, seed):
-                yield recipes[k], splits
+        def build() -> Splits:
+            splits: dict[str, Splits] = {}
+            for each, drawn in generate(domain, seed):
+                if each == kind:
+                    splits[each] = drawn
+                else:
+                    cache.store(keys[each], drawn)
+            return splits[kind]
 
-        return (cache or Cache()).load_or_build(recipes[kind], build, together=f"motif-{domain}-{seed}")
+        return cache.load_or_build(keys[kind], build, lock_name=f"motif-{domain}-{seed}")
 
 
 @dataclass
-class _Draft:
-    """Graphs in the order they are drawn: one row of plain numbers each, and the noise edges."""
+class _Drawn:
+    """Graphs in the order they are drawn: base, width, motif, anchor, label and environment of each; noise edges."""
 
     rows: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     noise: list[list[Pair]] = field(default_factory=list)
 
 
-class _Draws:
-    """The two random streams, and the draws that every graph makes once its base, width and motif are set."""
+class _Sampler:
+    """The two random generators, and the draws of a graph whose base, width and motif are given."""
 
     def __init__(self, seed: int) -> None:
         self.python = random.Random(seed)
         self.numpy = np.random.RandomState(seed)
 
-    def graph(self, draft: _Draft, base: int, width: int, motif: int, environment: int) -> None:
-        """Draw the joint, the noise edges and the label, and put the graph down."""
+    def add_graph(self, drawn: _Drawn, base: int, width: int, motif: int, environment: int) -> None:
+        """Draw the anchor of the motif, the noise edges and the label, and add the graph to `drawn`."""
         shape = template(base, width, motif)
         anchor = int(self.numpy.permutation(shape.base_size)[0])
         joint = (anchor, shape.base_size)
@@ -81,8 +89,8 @@ class _Draws:
         if attempts:
             noise = self._noise(shape.size, {*shape.edges, joint}, shape.free, attempts)
         label = self.python.randint(0, 2) if self.python.random() < 0.1 else motif
-        draft.rows.append((base, width, motif, anchor, label, environment))
-        draft.noise.append(noise)
+        drawn.rows.append((base, width, motif, anchor, label, environment))
+        drawn.noise.append(noise)
 
     def _noise(self, size: int, edges: set[Pair], free: tuple[bool, ...], attempts: int) -> list[Pair]:
         randint, added = self.numpy.randint, []
@@ -100,39 +108,44 @@ class _Draws:
     def offset(self) -> int:
         return int(self.numpy.randint(-5, 6))
 
-    def one_of_five(self) -> int:
+    def base(self) -> int:
         return int(5 * self.numpy.random_sample())
+
+    def permutation(self, count: int) -> Tensor:
+        order = list(range(count))
+        self.python.shuffle(order)
+        return torch.tensor(order)
 
 
 def generate(domain: str, seed: int) -> Iterator[tuple[str, Splits]]:
-    """Draw the three kinds of one domain, in the published order: none, covariate, concept."""
-    draws = _Draws(seed)
+    """Yield (kind, splits) of one domain, drawn in the published order: none, covariate, concept."""
+    sampler = _Sampler(seed)
     covariate = _base_covariate if domain == "base" else _size_covariate
     concept = _base_concept if domain == "base" else _size_concept
-    for kind, make in (("none", _no_shift), ("covariate", covariate), ("concept", concept)):
-        draft, parts = make(draws, f"Motif {domain}, {kind} shift")
+    for kind, draw in (("none", _no_shift), ("covariate", covariate), ("concept", concept)):
+        drawn, parts = draw(sampler, f"Motif {domain}, {kind} shift")
         source = {"dataset": "motif", "domain": domain, "kind": kind, "seed": seed}
-        yield kind, Splits(_pack(draft), parts, Motif.schema, source)
+        yield kind, Splits(_pack(drawn), parts, Motif.schema, source)
 
 
-def _no_shift(draws: _Draws, title: str) -> tuple[_Draft, dict[str, torch.Tensor]]:
-    draft = _Draft()
-    for place in track(range(30000), title, 30000):
-        base = draws.one_of_five()
-        draws.graph(draft, base, 10 + draws.offset(), place // 10000, 0)
-    order = _shuffled(draws, 30000)
-    thirds = {place: i // 6000 for i, place in enumerate(order[:18000].tolist())}
-    draft.rows = [(*row[:5], thirds.get(i, 0)) for i, row in enumerate(draft.rows)]
-    return draft, {"train": order[:18000], "val": order[18000:24000], "test": order[24000:]}
+def _no_shift(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+    drawn = _Drawn()
+    for index in track(range(30000), title, 30000):
+        base = sampler.base()
+        sampler.add_graph(drawn, base, 10 + sampler.offset(), index // 10000, 0)
+    order = sampler.permutation(30000)
+    environments = {index: position // 6000 for position, index in enumerate(order[:18000].tolist())}
+    drawn.rows = [(*row[:5], environments.get(index, 0)) for index, row in enumerate(drawn.rows)]
+    return drawn, {"train": order[:18000], "val": order[18000:24000], "test": order[24000:]}
 
 
-def _covariate(draws: _Draws, title: str, draw: Callable[[_Draft, str], None]) -> tuple[_Draft, dict[str, Any]]:
-    draft = _Draft()
-    wanted = ["train"] * 24000 + ["val"] * 3000 + ["test"] * 3000
-    for part in track(wanted, title, len(wanted)):
-        draw(draft, part)
-    order = _shuffled(draws, 24000)
-    return draft, {
+def _covariate(sampler: _Sampler, title: str, draw: Callable[[_Drawn, str], None]) -> tuple[_Drawn, Parts]:
+    drawn = _Drawn()
+    parts = ["train"] * 24000 + ["val"] * 3000 + ["test"] * 3000
+    for part in track(parts, title, len(parts)):
+        draw(drawn, part)
+    order = sampler.permutation(24000)
+    return drawn, {
         "train": order[:18000],
         "id_val": order[18000:21000],
         "id_test": order[21000:],
@@ -141,36 +154,36 @@ def _covariate(draws: _Draws, title: str, draw: Callable[[_Draft, str], None]) -
     }
 
 
-def _base_covariate(draws: _Draws, title: str) -> tuple[_Draft, dict[str, Any]]:
-    randint = draws.python.randint
+def _base_covariate(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+    randint = sampler.python.randint
 
-    def draw(draft: _Draft, part: str) -> None:
+    def draw(drawn: _Drawn, part: str) -> None:
         motif = randint(0, 2)
         base = randint(0, 2) if part == "train" else {"val": 3, "test": 4}[part]
-        draws.graph(draft, base, 10 + draws.offset(), motif, base)
+        sampler.add_graph(drawn, base, 10 + sampler.offset(), motif, base)
 
-    return _covariate(draws, title, draw)
+    return _covariate(sampler, title, draw)
 
 
-def _size_covariate(draws: _Draws, title: str) -> tuple[_Draft, dict[str, Any]]:
-    randint = draws.python.randint
+def _size_covariate(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+    randint = sampler.python.randint
 
-    def draw(draft: _Draft, part: str) -> None:
-        centre = randint(0, 2) if part == "train" else {"val": 3, "test": 4}[part]
+    def draw(drawn: _Drawn, part: str) -> None:
+        size = randint(0, 2) if part == "train" else {"val": 3, "test": 4}[part]
         base, motif = randint(0, 4), randint(0, 2)
-        draws.graph(draft, base, _COVARIATE_WIDTHS[centre] + randint(-5, 5), motif, centre)
+        sampler.add_graph(drawn, base, _COVARIATE_WIDTHS[size] + randint(-5, 5), motif, size)
 
-    return _covariate(draws, title, draw)
+    return _covariate(sampler, title, draw)
 
 
-def _concept(draws: _Draws, title: str, draw: Callable[[_Draft, int, float], None]) -> tuple[_Draft, dict[str, Any]]:
-    draft = _Draft()
+def _concept(sampler: _Sampler, title: str, draw: Callable[[_Drawn, int, float], None]) -> tuple[_Drawn, Parts]:
+    drawn = _Drawn()
     total = len(_BIASES) * _CONCEPT_BLOCK
-    for place in track(range(total), title, total):
-        block = place // _CONCEPT_BLOCK
-        draw(draft, block, _BIASES[block])
-    order = _shuffled(draws, 18000)
-    return draft, {
+    for index in track(range(total), title, total):
+        block = index // _CONCEPT_BLOCK
+        draw(drawn, block, _BIASES[block])
+    order = sampler.permutation(18000)
+    return drawn, {
         "train": order[:12600],
         "id_val": order[12600:15300],
         "id_test": order[15300:],
@@ -179,69 +192,63 @@ def _concept(draws: _Draws, title: str, draw: Callable[[_Draft, int, float], Non
     }
 
 
-def _base_concept(draws: _Draws, title: str) -> tuple[_Draft, dict[str, Any]]:
-    python = draws.python
+def _base_concept(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+    python = sampler.python
 
-    def draw(draft: _Draft, environment: int, bias: float) -> None:
+    def draw(drawn: _Drawn, environment: int, bias: float) -> None:
         motif = python.randint(0, 2)
-        width = 10 + draws.offset()
+        width = 10 + sampler.offset()
         base = motif if python.random() < bias else python.randint(0, 2)
-        draws.graph(draft, base, width, motif, environment)
+        sampler.add_graph(drawn, base, width, motif, environment)
 
-    return _concept(draws, title, draw)
+    return _concept(sampler, title, draw)
 
 
-def _size_concept(draws: _Draws, title: str) -> tuple[_Draft, dict[str, Any]]:
-    python = draws.python
+def _size_concept(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+    python = sampler.python
 
-    def draw(draft: _Draft, environment: int, bias: float) -> None:
-        base = draws.one_of_five()
+    def draw(drawn: _Drawn, environment: int, bias: float) -> None:
+        base = sampler.base()
         motif = python.randint(0, 2)
-        centre = motif if python.random() < bias else python.randint(0, 2)
-        draws.graph(draft, base, _CONCEPT_WIDTHS[centre] + python.randint(-5, 5), motif, environment)
+        size = motif if python.random() < bias else python.randint(0, 2)
+        sampler.add_graph(drawn, base, _CONCEPT_WIDTHS[size] + python.randint(-5, 5), motif, environment)
 
-    return _concept(draws, title, draw)
-
-
-def _shuffled(draws: _Draws, count: int) -> torch.Tensor:
-    order = list(range(count))
-    draws.python.shuffle(order)
-    return torch.tensor(order)
+    return _concept(sampler, title, draw)
 
 
-def _pack(draft: _Draft) -> PackedGraphs:
-    """Lay the drafted graphs out flat: edges both ways, sorted by source, then target."""
-    shapes = [template(base, width, motif) for base, width, motif, *_ in draft.rows]
-    base, _, motif, anchor, label, environment = np.array(draft.rows).T
+def _pack(drawn: _Drawn) -> PackedGraphs:
+    """The graphs packed: edges in both directions, sorted by source, then target."""
+    shapes = [template(base, width, motif) for base, width, motif, *_ in drawn.rows]
+    base, _, motif, anchor, label, environment = np.array(drawn.rows).T
     nodes = np.array([shape.size for shape in shapes])
     base_size = nodes - MOTIF_SIZE
-    noise_counts = np.array([len(pairs) for pairs in draft.noise])
-    noise = np.array([pair for pairs in draft.noise for pair in pairs], dtype=np.int32).reshape(-1, 2)
+    noise_counts = np.array([len(pairs) for pairs in drawn.noise])
+    noise = np.array([pair for pairs in drawn.noise for pair in pairs], dtype=np.int32).reshape(-1, 2)
     joints = np.stack([anchor, base_size], axis=1).astype(np.int32)
-    place = np.arange(len(shapes))
+    graph = np.arange(len(shapes))
     owner = np.concatenate(
-        [np.repeat(place, [len(shape.array) for shape in shapes]), place, np.repeat(place, noise_counts)]
+        [np.repeat(graph, [len(shape.array) for shape in shapes]), graph, np.repeat(graph, noise_counts)]
     )
     pairs = np.concatenate([*(shape.array for shape in shapes), joints, noise])
     owner = np.concatenate([owner, owner])
     pairs = np.concatenate([pairs, pairs[:, ::-1]])
-    widest = int(nodes.max())
-    order = np.argsort((owner * widest + pairs[:, 0]) * widest + pairs[:, 1], kind="stable")
+    largest = int(nodes.max())
+    order = np.argsort((owner * largest + pairs[:, 0]) * largest + pairs[:, 1], kind="stable")
     owner, pairs = owner[order], pairs[order]
     edge_index = torch.from_numpy(np.ascontiguousarray(pairs.T))
     node_counts = torch.from_numpy(nodes)
     edge_counts = torch.from_numpy(np.bincount(owner, minlength=len(shapes)))
-    in_base = torch.from_numpy(base_size)
+    base_counts = torch.from_numpy(base_size)
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(node_counts)
     return PackedGraphs(
         x=torch.ones(int(node_counts.sum()), 1),
-        edge_index=smallest(edge_index),
+        edge_index=to_smallest_int(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(label.copy()),
-        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
         environment=torch.from_numpy(environment.copy()),
-        node_truth=torch.arange(len(first)) - first >= in_base.repeat_interleave(node_counts),
-        edge_truth=(edge_index >= in_base.repeat_interleave(edge_counts)).all(0),
+        node_truth=torch.arange(len(first)) - first >= base_counts.repeat_interleave(node_counts),
+        edge_truth=(edge_index >= base_counts.repeat_interleave(edge_counts)).all(0),
         extra={"base": torch.from_numpy(base.copy()), "motif": torch.from_numpy(motif.copy())},
     )

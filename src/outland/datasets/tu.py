@@ -1,23 +1,22 @@
 """TU: six small collections of graphs, each in ten stratified folds.
 
 MUTAG, NCI1, PROTEINS, COLLAB, IMDB-BINARY and IMDB-MULTI of the TU Dortmund collection (Morris et al., "TUDataset",
-2020). There is no shift: the graphs are shuffled by the seed and dealt into ten folds with equal shares of every
-class. Fold *k* is the test part, the next fold validates and the other eight train, so nothing is ever chosen by
-looking at the test part, and over the ten folds every graph is tested once and validates once.
+2020). There is no shift: the graphs are shuffled by the seed and divided into ten folds with equal shares of every
+class. Fold *k* is the test part, the next fold validates and the other eight train, so nothing is selected on the test
+part, and over the ten folds every graph is tested once and validates once.
 
 A node's label is one categorical column: an embedding table is exactly a linear layer on the one-hot label. Where
-nodes have no labels (COLLAB, IMDB) the degree is the category. Edge labels and node attributes are left aside, as in
+nodes have no labels (COLLAB, IMDB) the degree is the category. Edge labels and node attributes are not used, as in
 the CAL protocol (Sui et al., KDD 2022).
 """
 
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +26,19 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.storage.raw_files import DataFolder, RawFile
 
 FOLDS = 10
-_BLOCK = 256
-_LARGEST = 1 << 30  # bytes of a member; the largest published one has a third of it
+_BLOCK = 256  # graphs
+_MAX_MEMBER = 1 << 30  # bytes of a member; the largest published one has a third of it
 
-Whole = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a collection: archives are packed in more than one way, their content is checked instead.
+    """Counts of a collection: its archives are packed in more than one way, so that their content is checked.
 
     Args:
         classes: graphs of each class, in order of the label.
@@ -54,7 +53,7 @@ class Published:
 
 
 class TU(Dataset):
-    """One collection; a domain is a fold, and every fold is cut from the same cache entry.
+    """One collection; a domain is a fold, and all folds share one cache entry.
 
     Attributes:
         archive: the collection's name in its own files.
@@ -68,7 +67,7 @@ class TU(Dataset):
 
     @property
     def file(self) -> RawFile:
-        """The archive: below the data folder, and at home."""
+        """The archive."""
         home = "https://www.chrsmrrs.com/graphkerneldatasets"
         return RawFile(f"tu/{self.archive}.zip", None, f"{home}/{self.archive}.zip")
 
@@ -77,33 +76,32 @@ class TU(Dataset):
     ) -> Splits:
         """The splits with one fold as the test part; another seed gives other folds of the same graphs."""
         self.check(domain, kind)
-        recipe = {"name": f"tu-{self.name}", "recipe": 1}
+        key = {"name": f"tu-{self.name}", "recipe": 1}
 
-        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
+        def build() -> Splits:
             graphs, features = self.read((data or DataFolder()).fetch(self.file))
-            task = Task("multiclass", len(self.published.classes), "accuracy")
-            yield recipe, Splits(graphs, {}, Schema(features, task))
+            return Splits(graphs, {}, Schema(features, Task("multiclass", len(self.published.classes), "accuracy")))
 
-        whole = (cache or Cache()).load_or_build(recipe, build)
-        parts = fold_parts(whole.graphs.y, self.domains.index(domain), seed)
+        entry = (cache or Cache()).load_or_build(key, build)
+        parts = fold_parts(entry.graphs.y, self.domains.index(domain), seed)
         source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
-        return Splits(whole.graphs, parts, whole.schema, source)
+        return Splits(entry.graphs, parts, entry.schema, source)
 
     def read(self, path: Path) -> tuple[PackedGraphs, Features]:
         """The graphs of an archive and their node features; refuse one that does not hold the published graphs."""
         graphs, features = read_archive(path, self.archive, self.published.labelled)
         published, total = self.published, max(len(graphs), 1)
-        facts = {
+        counts = {
             "graphs": (len(graphs), sum(published.classes)),
             "graphs of each class": (tuple(torch.bincount(graphs.y).tolist()), published.classes),
             "nodes a graph": (f"{len(graphs.x) / total:.2f}", f"{published.nodes:.2f}"),
             "undirected edges a graph": (f"{graphs.reverse.numel() / 2 / total:.2f}", f"{published.edges:.2f}"),
         }
-        for what, (found, expected) in facts.items():
-            if found != expected:
+        for quantity, (count, expected) in counts.items():
+            if count != expected:
                 raise OutlandError(
                     f"{path} does not hold the published {self.archive}: "
-                    f"it has {found} {what}, not {expected}; replace or remove it"
+                    f"it has {count} {quantity}, not {expected}; replace or remove it"
                 )
         return graphs, features
 
@@ -165,25 +163,25 @@ class IMDBMulti(TU):
 def fold_parts(y: Tensor, fold: int, seed: int) -> dict[str, Tensor]:
     """Test on one fold, validate on the next, train on the rest; the folds depend on labels and seed alone.
 
-    Shuffled graphs are put in order of class and dealt out like cards, so folds differ by at most one graph, in all
+    Shuffled graphs are sorted by class and assigned to the folds in turn, so folds differ by at most one graph, in all
     and in every class.
     """
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(y)))
     order = order[y[order].argsort(stable=True)]
-    place = (torch.arange(len(y)) - fold) % FOLDS
-    return {"train": order[place > 1], "val": order[place == 1], "test": order[place == 0]}
+    distance = (torch.arange(len(y)) - fold) % FOLDS
+    return {"train": order[distance > 1], "val": order[distance == 1], "test": order[distance == 0]}
 
 
 def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, Features]:
-    """The graphs of an archive in TU layout and their node features, read in memory: nothing is unpacked to disk.
+    """The graphs of an archive in TU layout and their node features; nothing is unpacked to disk.
 
     Self-loops and repeated edges are left out. Classes and node labels are numbered from 0 in sorted order.
     """
-    with _opened(path) as archive:
-        pairs = _numbers(archive, path, f"{name}_A.txt", 2)
-        indicator = _numbers(archive, path, f"{name}_graph_indicator.txt")[:, 0]
-        labels = _numbers(archive, path, f"{name}_graph_labels.txt")[:, 0]
-        node_labels = _numbers(archive, path, f"{name}_node_labels.txt")[:, 0] if labelled else None
+    with _open_archive(path) as archive:
+        pairs = _read_integers(archive, path, f"{name}_A.txt", 2)
+        indicator = _read_integers(archive, path, f"{name}_graph_indicator.txt")[:, 0]
+        labels = _read_integers(archive, path, f"{name}_graph_labels.txt")[:, 0]
+        node_labels = _read_integers(archive, path, f"{name}_node_labels.txt")[:, 0] if labelled else None
     owner = indicator.astype(np.int64) - 1
     if (np.diff(owner) < 0).any() or owner[0] < 0 or owner[-1] >= len(labels):
         raise OutlandError(f"{path}: the nodes do not stand in order of the {len(labels)} graphs they belong to")
@@ -198,39 +196,38 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
     node_counts = torch.from_numpy(np.bincount(owner, minlength=len(labels)))
     edge_counts = torch.from_numpy(np.bincount(owner[source], minlength=len(labels)))
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
-    edge_index = smallest(torch.from_numpy(np.stack([source, target])) - first)
+    edge_index = to_smallest_int(torch.from_numpy(np.stack([source, target])) - first)
     graphs = PackedGraphs(
-        x=smallest(torch.from_numpy(category)[:, None]),
+        x=to_smallest_int(torch.from_numpy(category)[:, None]),
         edge_index=edge_index,
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(np.unique(labels, return_inverse=True)[1]),
-        reverse=smallest(_reverse(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(_reverse(edge_index, node_counts, edge_counts)),
     )
     return graphs, Features(1, (int(category.max()) + 1,))
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
+def _open_archive(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as problem:
         raise OutlandError(f"{path} is not a whole zip archive ({problem}); replace or remove it") from None
 
 
-def _numbers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) -> npt.NDArray[np.int32]:
-    """The whole numbers `[lines, columns]` of a member, in whatever folder of the archive it lies."""
-    found = [member for member in archive.infolist() if PurePosixPath(member.filename).name == name]
-    if len(found) != 1:
-        raise OutlandError(f"{path} holds {len(found)} files {name}, not one; replace or remove it")
-    if found[0].file_size > _LARGEST:
-        raise OutlandError(
-            f"{path}: {name} would unpack to {found[0].file_size:,} bytes; replace or remove the archive"
-        )
-    if not found[0].file_size:
+def _read_integers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) -> npt.NDArray[np.int32]:
+    """The whole numbers `[lines, columns]` of a member, in any folder of the archive."""
+    members = [member for member in archive.infolist() if PurePosixPath(member.filename).name == name]
+    if len(members) != 1:
+        raise OutlandError(f"{path} holds {len(members)} files {name}, not one; replace or remove it")
+    (member,) = members
+    if member.file_size > _MAX_MEMBER:
+        raise OutlandError(f"{path}: {name} would unpack to {member.file_size:,} bytes; replace or remove the archive")
+    if not member.file_size:
         raise OutlandError(f"{path}: {name} is empty; replace or remove the archive")
     try:
         # Through TextIOWrapper: a member of a zip archive gives single lines four times as slowly.
-        with archive.open(found[0]) as stream, TextIOWrapper(stream, "ascii") as lines:
+        with archive.open(member) as stream, TextIOWrapper(stream, "ascii") as lines:
             table = np.loadtxt(lines, dtype=np.int32, delimiter=",", comments=None, ndmin=2)
     except ValueError as problem:
         raise OutlandError(f"{path}: {name} cannot be read: {problem}") from None
@@ -241,8 +238,8 @@ def _numbers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) 
     return table
 
 
-def _edges(path: Path, name: str, pairs: npt.NDArray[np.int32], owner: Whole) -> tuple[Whole, Whole]:
-    """Sources and targets, counted from 0, in order; each edge once, and no self-loop."""
+def _edges(path: Path, name: str, pairs: npt.NDArray[np.int32], owner: Integers) -> tuple[Integers, Integers]:
+    """Sources and targets from 0, sorted, without repeated edges and self-loops."""
     nodes = len(owner)
     source, target = pairs.T.astype(np.int64) - 1
     outside = (np.minimum(source, target) < 0) | (np.maximum(source, target) >= nodes)
@@ -252,13 +249,13 @@ def _edges(path: Path, name: str, pairs: npt.NDArray[np.int32], owner: Whole) ->
     if across.any():
         raise OutlandError(f"{path}: {name}, line {across.argmax() + 1}: the edge joins two graphs")
     keys = (source * nodes + target)[source != target]
-    keys.sort()  # np.unique would hash: for the edges of COLLAB in minutes, not seconds
+    keys.sort()  # np.unique would hash: minutes for the edges of COLLAB, not seconds
     source, target = np.divmod(keys[np.diff(keys, prepend=-1) > 0], nodes)
     return source, target
 
 
 def _reverse(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
-    """Where each edge's other direction stands, found for a few hundred graphs at a time to spare memory."""
+    """`reverse_edges` for a few hundred graphs at a time, to save memory."""
     nodes, counts = node_counts.split(_BLOCK), edge_counts.split(_BLOCK)
     edges = edge_index.split([int(count.sum()) for count in counts], dim=1)
     return torch.cat([reverse_edges(*block).int() for block in zip(edges, nodes, counts, strict=True)])

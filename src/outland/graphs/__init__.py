@@ -3,13 +3,14 @@
 from outland.graphs.batch import GraphBatch
 from outland.graphs.batches import Batches, Layout
 from outland.graphs.cache import Cache
-from outland.graphs.gather import Shape
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Features, Metric, Schema, Task
 from outland.graphs.splits import PARTS, Splits
+from outland.ops import BatchShape
 
 __all__ = [
     "PARTS",
+    "BatchShape",
     "Batches",
     "Cache",
     "Features",
@@ -18,7 +19,6 @@ __all__ = [
     "Metric",
     "PackedGraphs",
     "Schema",
-    "Shape",
     "Splits",
     "Task",
 ]

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs.batch import GraphBatch
-from outland.graphs.gather import Gatherer, Shape
+from outland.graphs.gather import Gatherer
 from outland.graphs.packed import PackedGraphs
+from outland.ops import BatchShape
 
 Layout = Literal["exact", "padded"]
-_MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # gathered together
+MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # collated together
 
 
 class Batches:
@@ -66,33 +67,32 @@ class Batches:
     def epoch(self, number: int) -> Iterator[GraphBatch]:
         """The batches of one epoch."""
         plan = self.plan(number)
-        places = plan.index.to(self.graphs.device)
+        index = plan.index.to(self.graphs.device)
         if self.layout == "padded":
-            for place, nodes, edges in zip(places, plan.nodes, plan.edges, strict=True):
-                yield self.gatherer.padded(place, self.shapes.holding(nodes, edges))
+            for row, nodes, edges in zip(index, plan.nodes, plan.edges, strict=True):
+                yield self.gatherer.padded(row, self.shapes.holding(nodes, edges))
             return
-        flat = places.flatten()[: sum(plan.graphs)]
-        sizes = [Shape(*rows) for rows in zip(plan.graphs, plan.nodes, plan.edges, strict=True)]
+        flat = index.flatten()[: sum(plan.graphs)]
+        shapes = [BatchShape(*sizes) for sizes in zip(plan.graphs, plan.nodes, plan.edges, strict=True)]
         done = 0
-        for block in _blocks(sizes, self.graphs.x[:1].nbytes):
+        for block in _blocks(shapes, self.graphs.x[:1].nbytes):
             graphs = sum(shape.graphs for shape in block)
-            yield from self.gatherer.several(flat[done : done + graphs], block)
+            yield from self.gatherer.exact_each(flat[done : done + graphs], block)
             done += graphs
 
-    def plan(self, number: int) -> "Plan":
-        """What the batches of one epoch will hold, without cutting any."""
+    def plan(self, number: int) -> "EpochPlan":
+        """What the batches of one epoch will hold, without collating any."""
         order = self.index.index_select(0, self._order(number))
         steps = len(self)
         index = order.new_full((steps * self.size,), -1)
         index[: len(order)] = order[: len(index)]
-        index = index.reshape(steps, self.size)
-        return self._plan(index)
+        return self.plan_of(index.reshape(steps, self.size))
 
-    def _plan(self, index: Tensor) -> "Plan":
+    def plan_of(self, index: Tensor) -> "EpochPlan":
         """What batches of these graphs `[steps, size]` hold; -1 is no graph."""
-        rows = index.flatten() % (len(self.graphs) + 1)  # -1 takes the last place
+        rows = index.flatten() % (len(self.graphs) + 1)  # -1 takes the last row
         graphs, nodes, edges = self._counts.index_select(0, rows).reshape(*index.shape, 3).sum(1).T.tolist()
-        return Plan(index, graphs, nodes, edges)
+        return EpochPlan(index, graphs, nodes, edges)
 
     @cached_property
     def _counts(self) -> Tensor:
@@ -101,53 +101,53 @@ class Batches:
         return torch.cat([torch.stack([torch.ones_like(nodes), nodes, edges], 1), nodes.new_zeros(1, 3)])
 
     @cached_property
-    def shapes(self) -> "Shapes":
+    def shapes(self) -> "ShapeLadder":
         """The shapes that batches are padded to, chosen by what a few epochs would hold."""
         plans = [self.plan(number) for number in range(4)]
         sizes = [size for plan in plans for size in zip(plan.nodes, plan.edges, strict=True)]
-        return Shapes.covering(self.size, sizes)
+        return ShapeLadder.covering(self.size, sizes)
 
     def _order(self, epoch: int) -> Tensor:
-        random = np.random.default_rng((self.seed, epoch))
+        generator = np.random.default_rng((self.seed, epoch))
         if self._environment is not None:
-            return self._balanced(random, self._environment)
+            return self._balanced(generator, self._environment)
         if self.shuffle:
-            return torch.from_numpy(random.permutation(len(self.index)))
+            return torch.from_numpy(generator.permutation(len(self.index)))
         return torch.arange(len(self.index))
 
-    def _balanced(self, random: np.random.Generator, environment: Tensor) -> Tensor:
-        """Deal each batch's places to the environments in turn; each environment is a shuffled, endless deck."""
+    def _balanced(self, generator: np.random.Generator, environment: Tensor) -> Tensor:
+        """Positions of each batch go to the environments in turn; each environment is shuffled again and again."""
         present = environment.unique()
         total = len(self.index)
-        place = torch.arange(total)
-        dealt = (place % self.size + place // self.size) % len(present)
+        position = torch.arange(total)
+        turns = (position % self.size + position // self.size) % len(present)
         order = torch.empty(total, dtype=torch.long)
         for turn, name in enumerate(present):
             members = (environment == name).nonzero().flatten().numpy()
-            wanted = int((dealt == turn).sum())
-            decks = [random.permutation(members) for _ in range(math.ceil(wanted / len(members)))]
-            order[dealt == turn] = torch.from_numpy(np.concatenate(decks)[:wanted]) if decks else order[:0]
+            count = int((turns == turn).sum())
+            passes = [generator.permutation(members) for _ in range(math.ceil(count / len(members)))]
+            order[turns == turn] = torch.from_numpy(np.concatenate(passes)[:count]) if passes else order[:0]
         return order
 
 
-def _blocks(sizes: list[Shape], width: int) -> Iterator[list[Shape]]:
-    """Batches to be gathered together: several, but not too many rows; a wide node, in bytes, counts as several."""
-    block: list[Shape] = []
+def _blocks(shapes: list[BatchShape], width: int) -> Iterator[list[BatchShape]]:
+    """Batches to be collated together: several, but not too many rows; a wide node, in bytes, counts as several."""
+    block: list[BatchShape] = []
     rows = 0
-    for shape in sizes:
-        own = shape.nodes * max(1, width // _WIDE) + shape.edges
-        if block and (len(block) == _MOST_BATCHES or rows + own > _MOST_ROWS):
+    for shape in shapes:
+        added = shape.nodes * max(1, width // _WIDE) + shape.edges
+        if block and (len(block) == MOST_BATCHES or rows + added > _MOST_ROWS):
             yield block
             block, rows = [], 0
         block.append(shape)
-        rows += own
+        rows += added
     if block:
         yield block
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The batches of an epoch.
+class EpochPlan:
+    """The graphs of each batch of an epoch, and how large the batches are.
 
     Args:
         index: the graphs of each batch `[steps, size]`, -1 where a batch has fewer.
@@ -160,7 +160,7 @@ class Plan:
     edges: list[int]
 
 
-class Shapes:
+class ShapeLadder:
     """A few shapes, smallest first; a batch is padded to the first that holds it.
 
     Few, because each is captured by itself; fitted to the data, so that little is padding.
@@ -169,20 +169,20 @@ class Shapes:
         ladder: the shapes.
     """
 
-    def __init__(self, ladder: list[Shape]) -> None:
+    def __init__(self, ladder: list[BatchShape]) -> None:
         self.ladder = ladder
 
     @classmethod
-    def covering(cls, graphs: int, sizes: list[tuple[int, int]]) -> "Shapes":
+    def covering(cls, graphs: int, sizes: list[tuple[int, int]]) -> "ShapeLadder":
         """Shapes for batches with so many nodes and edges: from one for the small ones to one for all."""
         nodes, edges = torch.tensor(sizes, dtype=torch.double).T
         ladder = (
-            Shape(graphs, *(round_up(math.ceil(column.quantile(share))) for column in (nodes + 1, edges)))
+            BatchShape(graphs, *(round_up(math.ceil(column.quantile(share))) for column in (nodes + 1, edges)))
             for share in (0.3, 0.6, 0.9, 1.0)
         )
         return cls(list(dict.fromkeys(ladder)))
 
-    def holding(self, nodes: int, edges: int) -> Shape:
+    def holding(self, nodes: int, edges: int) -> BatchShape:
         """The smallest shape with room for so many nodes, one padding node and so many edges."""
         for shape in self.ladder:
             if nodes < shape.nodes and edges <= shape.edges:
@@ -192,7 +192,7 @@ class Shapes:
         while True:
             factor *= 1.1
             rows = (round_up(math.ceil(factor * max(size, 16))) for size in (top.nodes, top.edges))
-            larger = Shape(top.graphs, *rows)
+            larger = BatchShape(top.graphs, *rows)
             if nodes < larger.nodes and edges <= larger.edges:
                 return larger
 

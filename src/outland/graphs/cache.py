@@ -1,7 +1,7 @@
-"""Prepared graphs on disk: keyed by recipe, checksummed, written whole or not at all."""
+"""The cache of prepared graphs on disk: entries by key, checksummed, written atomically."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,94 +11,87 @@ from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import say
-from outland.storage.files import cache_folder, canonical_json, digest, sweep, writable_folder
+from outland.storage.files import cache_folder, canonical_json, digest, remove_scratch, writable_folder
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
+Key = Mapping[str, Any]  # plain values that determine an entry, `name` among them
 
 
 class Cache:
     """A folder of prepared `Splits`, one sub-folder each.
 
     Args:
-        folder: where; by default `OUTLAND_CACHE`, else the user's cache folder.
+        folder: by default `OUTLAND_CACHE`, else the user's cache folder.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
         self.folder = Path(folder) if folder else cache_folder()
 
-    def path(self, recipe: Mapping[str, Any]) -> Path:
-        """The folder of the entry made by `recipe`."""
-        key = digest(canonical_json({"version": VERSION, "recipe": dict(recipe)}))[:16]
-        return self.folder / f"{recipe['name']}-{key}"
+    def path(self, key: Key) -> Path:
+        """The folder of the entry."""
+        hashed = digest(canonical_json({"version": VERSION, "recipe": dict(key)}))[:16]
+        return self.folder / f"{key['name']}-{hashed}"
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Hold the right to build; a second process waits, then finds what it wants built."""
+        """Hold the lock of this name; another process waits for it."""
         writable_folder(self.folder)
         with FileLock(self.folder / f"{name}.lock"):
             yield
 
-    def load(self, recipe: Mapping[str, Any]) -> Splits | None:
-        """The entry made by `recipe`; None if there is none; `DamagedSnapshot` if it is not as it was written."""
-        path = self.path(recipe)
+    def load(self, key: Key) -> Splits | None:
+        """The entry; None if there is none; `DamagedSnapshot` if it has changed since it was written."""
+        path = self.path(key)
         if not path.exists():
             return None
-        entry = read_snapshot(path)
-        parts = entry.group("parts")
+        snapshot = read_snapshot(path)
+        parts = snapshot.group("parts")
         try:
             return Splits(
-                graphs=PackedGraphs.from_tensors(entry.group("graphs")),
-                parts={name: parts[name] for name in entry.values["parts"]},
-                schema=Schema.from_json(entry.values["schema"]),
-                source=dict(entry.values["source"]),
+                graphs=PackedGraphs.from_tensors(snapshot.group("graphs")),
+                parts={name: parts[name] for name in snapshot.values["parts"]},
+                schema=Schema.from_json(snapshot.values["schema"]),
+                source=dict(snapshot.values["source"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise DamagedSnapshot(f"{path} does not fit together: {problem}") from None
 
-    def store(self, recipe: Mapping[str, Any], splits: Splits) -> None:
-        """Write an entry, replacing what was there."""
+    def store(self, key: Key, splits: Splits) -> None:
+        """Write an entry, replacing an older one; no other process may be writing it."""
+        remove_scratch(self.folder, self.path(key).name)
         tensors = {f"graphs.{name}": value for name, value in splits.graphs.tensors().items()}
         tensors |= {f"parts.{name}": index for name, index in splits.parts.items()}
         values = {
-            "recipe": dict(recipe),
+            "recipe": dict(key),
             "source": dict(splits.source),
             "schema": splits.schema.to_json(),
             "parts": list(splits.parts),
         }
-        write_snapshot(self.path(recipe), Snapshot(tensors, values))
+        write_snapshot(self.path(key), Snapshot(tensors, values))
 
-    def load_or_build(
-        self,
-        recipe: Mapping[str, Any],
-        build: Callable[[], Iterable[tuple[Mapping[str, Any], Splits]]],
-        together: str | None = None,
-    ) -> Splits:
-        """Load the entry, or build it and whatever comes with it, once, whoever else wants it at the same time.
+    def load_or_build(self, key: Key, build: Callable[[], Splits], lock_name: str | None = None) -> Splits:
+        """Load the entry, or build and store it, in one process only.
 
         Args:
-            recipe: of the entry that is wanted.
-            build: makes (recipe, splits) for this entry and any others that the same work yields.
-            together: a name that all entries of the same work share, so that only one process does it.
+            key: of the entry.
+            build: makes the splits; it may store other entries that the same work makes.
+            lock_name: common to all entries of the same work; by default of this entry alone.
         """
         with contextlib.suppress(DamagedSnapshot):
-            found = self.load(recipe)
-            if found is not None:
-                return found
-        with self.lock(together or self.path(recipe).name):
-            found = self._load_intact(recipe)
-            if found is not None:
-                return found
-            for made_by, splits in build():
-                sweep(self.folder, self.path(made_by).name)
-                self.store(made_by, splits)
-            built = self.load(recipe)
-        assert built is not None, "build() did not make the entry it was asked for"
-        return built
+            if (entry := self.load(key)) is not None:
+                return entry
+        with self.lock(lock_name or self.path(key).name):
+            if (entry := self._load_intact(key)) is not None:
+                return entry
+            self.store(key, build())
+            entry = self.load(key)
+        assert entry is not None
+        return entry
 
-    def _load_intact(self, recipe: Mapping[str, Any]) -> Splits | None:
+    def _load_intact(self, key: Key) -> Splits | None:
         try:
-            return self.load(recipe)
+            return self.load(key)
         except DamagedSnapshot as problem:
             say(f"The cache entry {problem}; preparing it again", "yellow")
             return None

@@ -1,4 +1,4 @@
-"""What every source of graphs offers."""
+"""The interface of a dataset: its domains, kinds of shift, and splits."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from outland.storage.raw_files import DataFolder
 
 
 class Dataset:
-    """A source of graphs with one or more shifts: subclass it in a file of your own and give it a `load`.
+    """A set of graphs under one or more shifts: a subclass has the attributes and `load`.
 
     Attributes:
-        name: what it is called on the command line.
+        name: on the command line.
         summary: one line for `outland list datasets`.
         domains: what may shift (`base`, `size`, `scaffold`, ...), the usual one first.
-        kinds: how it may shift: `covariate`, `concept`, `none`.
+        kinds: kinds of shift: `covariate`, `concept`, `none`.
         fingerprints: of the published graphs and labels of `domain/kind/part` (see `fingerprint`).
     """
 
@@ -31,22 +31,22 @@ class Dataset:
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
-        """The splits under one shift, from the cache or made anew from the raw files in `data`."""
+        """The splits under a shift of `domain`, from the cache or from the raw files in `data`."""
         raise NotImplementedError
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str] | None:
-        """The SMILES of some of this set's graphs, for drawing; None where they are no molecules."""
+        """The SMILES of some of this dataset's graphs; None where they are no molecules."""
         return None
 
     def check(self, domain: str, kind: str) -> None:
-        """Refuse a shift that this set does not have."""
+        """Refuse a domain or kind that this dataset does not have."""
         if domain not in self.domains:
             raise unknown(f"domain of {self.name}", domain, self.domains)
         if kind not in self.kinds:
             raise unknown(f"kind of shift of {self.name}", kind, self.kinds)
 
     def verify(self, splits: Splits, domain: str, kind: str) -> dict[str, bool]:
-        """Whether each part that has a published fingerprint has the right one."""
+        """Whether the fingerprint of each part is the published one, where one is."""
         return {
             part: fingerprint(splits.part(part)) == self.fingerprints[f"{domain}/{kind}/{part}"]
             for part in splits.parts

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
+from outland.graphs.edges import edge_blocks, reverse_edges, rows_of_graphs, starts_by_edge, to_smallest_int
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-
-_AT_ONCE = 4096  # graphs whose edges are looked at together
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,13 @@ class PackedGraphs:
 
     def __post_init__(self) -> None:
         graphs, nodes, edges = len(self.node_counts), int(self.node_counts.sum()), int(self.edge_counts.sum())
-        wanted = {
+        lengths = {
             **dict.fromkeys(("node_counts", "edge_counts", "y", "environment", *self.extra), graphs),
             **dict.fromkeys(("x", "node_truth"), nodes),
             **dict.fromkeys(("reverse", "edge_attr", "edge_truth"), edges),
         }
-        found = {name.removeprefix("extra."): value for name, value in self.tensors().items() if name != "edge_index"}
-        wrong = [name for name, value in found.items() if value.shape[:1] != (wanted[name],)]
+        named = {name.removeprefix("extra."): value for name, value in self.tensors().items() if name != "edge_index"}
+        wrong = [name for name, value in named.items() if value.shape[:1] != (lengths[name],)]
         if wrong or self.edge_index.shape != (2, edges):
             name = (wrong or ["edge_index"])[0]
             raise ValueError(f"the counts of nodes and edges do not add up to the tensors' lengths: {name}")
@@ -87,43 +85,36 @@ class PackedGraphs:
         whole = (self.edge_index, self.reverse, self.node_counts, self.edge_counts)
         if any(values.is_floating_point() for values in whole) or min(int(c.min()) for c in whole[2:] if len(c)) < 0:
             raise OutlandError("edges and counts must be whole numbers, and counts from 0 on")
-        first = graph = 0
-        for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
-            last = first + int(counts.sum())
-            owner = torch.arange(len(counts)).repeat_interleave(counts).to(self.device)
-            for ends, most in ((self.edge_index[:, first:last], sizes), (self.reverse[None, first:last], counts)):
-                bad = ((ends < 0) | (ends >= most.to(self.device)[owner])).any(0)
+        first_graph = 0
+        for rows, nodes, edges in edge_blocks(self.node_counts, self.edge_counts):
+            graph = torch.arange(len(edges)).repeat_interleave(edges).to(self.device)
+            for ends, most in ((self.edge_index[:, rows], nodes), (self.reverse[None, rows], edges)):
+                bad = ((ends < 0) | (ends >= most.to(self.device)[graph])).any(0)
                 if bad.any():
-                    where = graph + int(owner[bad][0])
+                    where = first_graph + int(graph[bad][0])
                     raise OutlandError(f"graph {where} has an edge to a node or an edge that it does not have")
-            first, graph = last, graph + len(counts)
+            first_graph += len(edges)
 
     @cached_property
-    def edge_habits(self) -> tuple[bool, bool]:
+    def edge_order(self) -> tuple[bool, bool]:
         """Whether all edges stand in the order of their sources, and whether each has its other direction."""
-        in_order = two_way = True
-        first = 0
-        for counts in self.edge_counts.split(_AT_ONCE):
-            last = first + int(counts.sum())
-            source, target = self.edge_index[:, first:last].long()
-            starts = (counts.cumsum(0) - counts).repeat_interleave(counts).to(self.device)
-            back = self.reverse[first:last].long() + starts
-            in_order = in_order and not bool(((source[1:] < source[:-1]) & (starts[1:] == starts[:-1])).any())
-            two_way = two_way and torch.equal(source[back], target) and torch.equal(target[back], source)
-            first = last
-        return in_order, two_way
+        is_sorted = is_symmetric = True
+        for rows, _, edges in edge_blocks(self.node_counts, self.edge_counts):
+            source, target = self.edge_index[:, rows].long()
+            starts = starts_by_edge(edges, edges).to(self.device)
+            back = self.reverse[rows].long() + starts
+            is_sorted = is_sorted and not bool(((source[1:] < source[:-1]) & (starts[1:] == starts[:-1])).any())
+            is_symmetric = is_symmetric and torch.equal(source[back], target) and torch.equal(target[back], source)
+        return is_sorted, is_symmetric
 
     @cached_property
     def out_degrees(self) -> Tensor:
         """How many edges leave each node `[N]`."""
-        found, first = [], 0
-        for counts, sizes in zip(self.edge_counts.split(_AT_ONCE), self.node_counts.split(_AT_ONCE), strict=True):
-            last, total = first + int(counts.sum()), int(sizes.sum())
-            starts = (sizes.cumsum(0) - sizes).repeat_interleave(counts).to(self.device)
-            degrees = torch.bincount(self.edge_index[0, first:last].long() + starts, minlength=total)
-            found.append(smallest(degrees))
-            first = last
-        return torch.cat(found) if found else torch.zeros(0, dtype=torch.long, device=self.device)
+        blocks = [torch.zeros(0, dtype=torch.uint8, device=self.device)]
+        for rows, nodes, edges in edge_blocks(self.node_counts, self.edge_counts):
+            source = self.edge_index[0, rows].long() + starts_by_edge(nodes, edges).to(self.device)
+            blocks.append(to_smallest_int(torch.bincount(source, minlength=int(nodes.sum()))))
+        return torch.cat(blocks)
 
     def to(self, device: torch.device | str) -> "PackedGraphs":
         """Copy to a device, the counts excepted."""
@@ -134,13 +125,13 @@ class PackedGraphs:
     def select(self, index: Tensor) -> "PackedGraphs":
         """The graphs at `index`, in its order."""
         index = index.cpu()
-        nodes = rows_of(index, self.node_counts, self.node_offsets).to(self.device)
-        edges = rows_of(index, self.edge_counts, self.edge_offsets).to(self.device)
-        here = index.to(self.device)
+        nodes = rows_of_graphs(index, self.node_counts, self.node_offsets).to(self.device)
+        edges = rows_of_graphs(index, self.edge_counts, self.edge_offsets).to(self.device)
+        graphs = index.to(self.device)
         rows = {
             **dict.fromkeys(("x", "node_truth"), nodes),
             **dict.fromkeys(("edge_attr", "edge_truth", "reverse"), edges),
-            **dict.fromkeys(("y", "environment"), here),
+            **dict.fromkeys(("y", "environment"), graphs),
         }
         picked: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[row] for name, row in rows.items()
@@ -150,7 +141,7 @@ class PackedGraphs:
             edge_index=self.edge_index[:, edges],
             node_counts=self.node_counts[index],
             edge_counts=self.edge_counts[index],
-            extra={name: value[here] for name, value in self.extra.items()},
+            extra={name: value[graphs] for name, value in self.extra.items()},
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -162,9 +153,9 @@ class PackedGraphs:
     @classmethod
     def from_tensors(cls, named: Mapping[str, Tensor]) -> "PackedGraphs":
         """The inverse of `tensors`."""
-        own: dict[str, Any] = {name: value for name, value in named.items() if "." not in name}
+        fields: dict[str, Any] = {name: value for name, value in named.items() if "." not in name}
         extra = {name.removeprefix("extra."): value for name, value in named.items() if "." in name}
-        return cls(**own, extra=extra)
+        return cls(**fields, extra=extra)
 
     @classmethod
     def from_data_list(cls, graphs: Sequence["Data"]) -> "PackedGraphs":
@@ -190,11 +181,11 @@ class PackedGraphs:
             optional["environment"] = optional["environment"].reshape(len(graphs)).long()
         return cls(
             x=_single(torch.cat([_column(graph.x) for graph in graphs])),
-            edge_index=smallest(edge_index),
+            edge_index=to_smallest_int(edge_index),
             node_counts=node_counts,
             edge_counts=edge_counts,
             y=_labels(graphs),
-            reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+            reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
             **optional,
         )
 
@@ -203,7 +194,7 @@ class PackedGraphs:
         """Several sets as one, in order; they have the same fields."""
         named = [graphs.tensors() for graphs in sets]
         return cls.from_tensors(
-            {name: torch.cat([one[name] for one in named], -1 if name == "edge_index" else 0) for name in named[0]}
+            {name: torch.cat([each[name] for each in named], -1 if name == "edge_index" else 0) for name in named[0]}
         )
 
     def to_data_list(self) -> list["Data"]:
@@ -223,42 +214,6 @@ class PackedGraphs:
             per_graph["environment"] = self.environment.split(1)
         per_graph |= {name: value.split(1) for name, value in self.extra.items()}
         return [Data(**{name: parts[i] for name, parts in per_graph.items()}) for i in range(len(self))]
-
-
-def rows_of(index: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
-    """The rows that belong to the graphs at `index`, graph after graph."""
-    picked = counts[index]
-    shift = offsets[index] - (picked.cumsum(0) - picked)
-    return torch.arange(int(picked.sum())) + shift.repeat_interleave(picked)
-
-
-def reverse_edges(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
-    """For each edge, where its other direction stands among its graph's edges; itself if there is none.
-
-    Parallel edges are paired in order, so the result is its own inverse.
-    """
-    offsets = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
-    source, target = edge_index.long() + offsets
-    total = int(node_counts.sum())
-    forward, backward = source * total + target, target * total + source
-    keys, order = forward.sort(stable=True)
-    if not len(keys):
-        return torch.zeros(0, dtype=torch.long)
-    copy = torch.empty_like(order)
-    copy[order] = torch.arange(len(keys)) - torch.searchsorted(keys, keys)
-    place = torch.searchsorted(keys, backward) + copy
-    own = torch.arange(len(keys))
-    inside = place.clamp(max=len(keys) - 1)
-    found = (place < len(keys)) & (keys[inside] == backward)
-    partner = torch.where(found, order[inside], own)
-    starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
-    return partner - starts
-
-
-def smallest(places: Tensor) -> Tensor:
-    """The same whole numbers, from 0 up, in the smallest type that holds them: sets of graphs are mostly edges."""
-    top = int(places.max()) if places.numel() else 0
-    return places.to(torch.uint8 if top < 2**8 else torch.int16 if top < 2**15 else torch.int32)
 
 
 def _check_graph(graph: "Data", name: str) -> None:

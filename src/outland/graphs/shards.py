@@ -1,4 +1,4 @@
-"""A set of graphs that arrives piece by piece, and may be larger than memory."""
+"""A set of graphs that arrives in pieces and may be larger than memory."""
 
 import contextlib
 import shutil
@@ -15,21 +15,21 @@ from torch import Tensor
 from outland.errors import CannotWrite
 from outland.graphs.packed import PackedGraphs
 from outland.storage.files import cache_folder, writable_folder
-from outland.storage.tensors import Pieces, write_tensors
+from outland.storage.tensors import ChunkedTensor, write_tensors
 
-_MOST = 1 << 28  # bytes that are kept in memory
+_MAX_BYTES = 1 << 28
 _PREFIX = ".shards-"
 
 
 class Shards:
-    """Gathers pieces of a set; too many for memory, they go to disk (into the cache folder) and are read from there.
+    """Collects pieces of a set; beyond `max_bytes` they are written to files in the cache folder.
 
     Args:
-        most: bytes that are kept in memory.
+        max_bytes: kept in memory.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most, self._pieces, self._bytes = most, list[PackedGraphs](), 0
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+        self._max_bytes, self._pieces, self._bytes = max_bytes, list[PackedGraphs](), 0
         self._files: list[Path] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -40,59 +40,59 @@ class Shards:
         """Add a piece; all pieces have the same fields."""
         self._pieces.append(graphs)
         self._bytes += sum(tensor.nbytes for tensor in graphs.tensors().values())
-        if self._bytes > self._most:
+        if self._bytes > self._max_bytes:
             self._spill()
 
-    def joined(self) -> PackedGraphs:
-        """The whole set, in order; of a set on disk, tensors that are maps of a file which is gone when they are."""
+    def concatenate(self) -> PackedGraphs:
+        """The whole set, in order; if it is on disk, its tensors are maps of a file that is already unlinked."""
         if not self._files:
             return PackedGraphs.concatenate(self._pieces)
         if self._pieces:
             self._spill()
         assert self._folder is not None
         shards = [load_file(path) for path in self._files]
-        whole = self._write("whole", {name: _column(name, [shard[name] for shard in shards]) for name in shards[0]})
-        graphs = PackedGraphs.from_tensors(load_file(whole))
-        self._held.release()
+        path = self._write("whole", {name: _chunked(name, [shard[name] for shard in shards]) for name in shards[0]})
+        graphs = PackedGraphs.from_tensors(load_file(path))
+        self._lock.release()
         self._folder.cleanup()
         return graphs
 
     def _spill(self) -> None:
         if self._folder is None:
-            place = writable_folder(cache_folder())
-            _sweep(place)
-            self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True)
-            self._held = FileLock(Path(self._folder.name) / ".lock")
-            self._held.acquire()
+            parent = writable_folder(cache_folder())
+            _remove_abandoned(parent)
+            self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent, ignore_cleanup_errors=True)
+            self._lock = FileLock(Path(self._folder.name) / ".lock")
+            self._lock.acquire()
         self._files.append(self._write(str(len(self._files)), PackedGraphs.concatenate(self._pieces).tensors()))
         self._pieces, self._bytes = [], 0
 
-    def _write(self, name: str, named: Mapping[str, Tensor | Pieces]) -> Path:
+    def _write(self, name: str, tensors: Mapping[str, Tensor | ChunkedTensor]) -> Path:
         assert self._folder is not None
         path = Path(self._folder.name) / f"{name}.safetensors"
         try:
-            write_tensors(path, named)
+            write_tensors(path, tensors)
         except OSError as problem:
             raise CannotWrite(f"cannot write {path}: {problem.strerror or problem}") from None
         return path
 
 
-def _sweep(folder: Path) -> None:
+def _remove_abandoned(parent: Path) -> None:
     """Remove shards whose process was killed."""
-    for left in folder.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(Timeout), FileLock(left / ".lock", timeout=0):
-            shutil.rmtree(left, ignore_errors=True)
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(Timeout), FileLock(folder / ".lock", timeout=0):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _column(name: str, shards: list[Tensor]) -> Pieces:
-    """A tensor of the whole set; of sources and targets of edges, first all sources."""
+def _chunked(name: str, shards: list[Tensor]) -> ChunkedTensor:
+    """One tensor of the whole set; `edge_index` is concatenated along its columns."""
     dtype = reduce(torch.promote_types, (shard.dtype for shard in shards))
     if name != "edge_index":
-        return Pieces((sum(map(len, shards)), *shards[0].shape[1:]), dtype, shards)
-    return Pieces((2, sum(shard.shape[1] for shard in shards)), dtype, _rows(shards))
+        return ChunkedTensor((sum(map(len, shards)), *shards[0].shape[1:]), dtype, shards)
+    return ChunkedTensor((2, sum(shard.shape[1] for shard in shards)), dtype, _edge_rows(shards))
 
 
-def _rows(shards: list[Tensor]) -> Iterator[Tensor]:
+def _edge_rows(shards: list[Tensor]) -> Iterator[Tensor]:
     for row in (0, 1):
         for shard in shards:
             yield shard[row]

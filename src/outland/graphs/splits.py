@@ -1,4 +1,4 @@
-"""A set of graphs with its parts: what is trained on, what is chosen by, what is reported."""
+"""A set of graphs divided into parts: training, validation, test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,22 +12,22 @@ from outland.errors import OutlandError
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Features, Schema
 
-_AT_ONCE = 1 << 18  # rows that are looked at together
+_BLOCK = 1 << 18  # rows that are checked at once
 PARTS = ("train", "id_val", "id_test", "val", "test")
 
 
 @dataclass(frozen=True)
 class Splits:
-    """One set of graphs and the places of each part in it.
+    """A set of graphs and the indices of each part.
 
-    `train` is trained on; `id_val` and `id_test` follow its law; `val` and `test` lie beyond the shift. Parts
-    that a data set does not have are absent.
+    `id_val` and `id_test` have the distribution of `train`; `val` and `test` are beyond the shift. Parts that a dataset
+    does not have are absent.
 
     Args:
         graphs: all graphs, of all parts.
-        parts: index of each part's graphs.
-        schema: what the numbers mean.
-        source: where the set came from: its recipe, as plain values.
+        parts: indices of each part's graphs.
+        schema: what the tensors mean.
+        source: where the set came from, as plain values.
     """
 
     graphs: PackedGraphs
@@ -46,7 +46,7 @@ class Splits:
         return replace(self, graphs=self.graphs.to(device))
 
     def part(self, name: str) -> PackedGraphs:
-        """The graphs of one part, as a set of their own."""
+        """The graphs of one part."""
         return self.graphs.select(self.parts[name])
 
     def checksum(self) -> str:
@@ -58,17 +58,17 @@ class Splits:
             total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         return total.hexdigest()
 
-    def limit(self, most: int, seed: int = 0) -> "Splits":
-        """At most so many graphs a part, drawn without replacement: for a quick look."""
-        random = torch.Generator().manual_seed(seed)
-        kept = {
-            name: index[torch.randperm(len(index), generator=random)[:most].sort().values]
+    def limit(self, count: int, seed: int = 0) -> "Splits":
+        """At most `count` graphs a part, drawn without replacement."""
+        generator = torch.Generator().manual_seed(seed)
+        parts = {
+            name: index[torch.randperm(len(index), generator=generator)[:count].sort().values]
             for name, index in self.parts.items()
         }
-        return replace(self, parts=kept, source={**self.source, "limit": most})
+        return replace(self, parts=parts, source={**self.source, "limit": count})
 
     def check(self) -> "Splits":
-        """Refuse what cannot be learned from, naming the graph; return self."""
+        """Refuse tensors that do not fit the schema, naming the graph; return self."""
         for name in ("train", "val", "test"):
             if len(self.parts.get(name, ())) == 0:
                 raise OutlandError(f"the part '{name}' has no graphs")
@@ -107,30 +107,30 @@ class Splits:
         if task.kind == "multiclass" and (y.is_floating_point() or y.dim() != 1):
             raise OutlandError("classes must be whole numbers, one a graph")
         if task.kind == "multiclass":
-            bad, law = (y < 0) | (y >= task.outputs), f"a class from 0 to {task.outputs - 1}"
+            bad, expected = (y < 0) | (y >= task.outputs), f"a class from 0 to {task.outputs - 1}"
         elif task.kind == "binary":
-            bad, law = ~((y == 0) | (y == 1) | y.isnan()).reshape(len(y), -1).all(1), "0, 1 or NaN (unknown)"
+            bad, expected = ~((y == 0) | (y == 1) | y.isnan()).reshape(len(y), -1).all(1), "0, 1 or NaN (unknown)"
         else:
-            bad, law = y.isinf().reshape(len(y), -1).any(1), "a finite number or NaN (unknown)"
+            bad, expected = y.isinf().reshape(len(y), -1).any(1), "a finite number or NaN (unknown)"
         if bad.any():
             graph = int(bad.nonzero()[0])
-            raise OutlandError(f"graph {graph} has the label {y[graph].tolist()}; it must be {law}")
+            raise OutlandError(f"graph {graph} has the label {y[graph].tolist()}; it must be {expected}")
 
 
-def _check_features(values: Tensor, counts: Tensor, features: Features, kind: str) -> None:
+def _check_features(values: Tensor, counts: Tensor, features: Features, owner: str) -> None:
     if values.shape[1] != features.width:
-        raise OutlandError(f"{kind}s have {values.shape[1]} features, the schema says {features.width}")
+        raise OutlandError(f"{owner}s have {values.shape[1]} features, the schema says {features.width}")
     first = 0
-    for block in values.split(_AT_ONCE):
+    for block in values.split(_BLOCK):
         if features.vocabulary is None:
-            bad, law = ~block.isfinite().all(1), "NaN or infinite"
+            bad, problem = ~block.isfinite().all(1), "NaN or infinite"
         else:
             sizes = torch.tensor(features.vocabulary, device=values.device)
-            bad, law = ((block < 0) | (block >= sizes)).any(1), "outside the vocabulary"
+            bad, problem = ((block < 0) | (block >= sizes)).any(1), "outside the vocabulary"
         if not bad.any():
             first += len(block)
             continue
         row = first + int(bad.nonzero()[0])
         graph = int(torch.searchsorted(counts.cumsum(0), torch.tensor(row), right=True))
         within = row - int(counts[:graph].sum())
-        raise OutlandError(f"graph {graph}, {kind} {within}: a feature is {law}: {values[row].tolist()}")
+        raise OutlandError(f"graph {graph}, {owner} {within}: a feature is {problem}: {values[row].tolist()}")

@@ -13,8 +13,9 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.random_masks import random_mask
-from outland.methods.parts.ratio import Indicator, ratio_penalty
-from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, statistics_kept
+from outland.methods.parts.ratio import ratio_penalty
+from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, frozen_running_stats
+from outland.ops import Indicator
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
 
@@ -160,7 +161,7 @@ class AIA(Method[AIASettings]):
         merged = stable.merge(adversarial)
         ratio = ratio_penalty(stable, batch, settings.lambda_s, settings.lambda_s, settings.indicator)
         logits = self.classifier(batch, stable, states, edge_states)
-        with statistics_kept(self.classifier) if settings.statistics == "stable" else nullcontext():
+        with frozen_running_stats(self.classifier) if settings.statistics == "stable" else nullcontext():
             augmented_logits = self.classifier(batch, merged, states, edge_states)
         return {
             "stable": self.risk(logits, batch),

@@ -11,7 +11,8 @@ from typing_extensions import TypeVar
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, PackedGraphs, Schema
 from outland.methods.parts.risk import mean_risk
-from outland.nn import BackboneSettings, Dropout, GraphNet, Mask, Seeds
+from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
+from outland.ops import DropoutSeeds
 from outland.settings import NonNegative, settings
 
 Terms = dict[str, Tensor]
@@ -155,7 +156,7 @@ class Method(nn.Module, Generic[S]):
         self.schema, self.backbone = schema, backbone
         self.settings: S = cast(S, self.Settings()) if settings is None else settings
         self.random, self.dropout_random = torch.Generator(), torch.Generator()
-        self.seeds = Seeds(self.dropout_random)
+        self.seeds = DropoutSeeds(self.dropout_random)
         if self.needs_environments and schema.environments < 2:
             raise OutlandError(
                 f"{self.name} needs at least two training environments and these graphs have {schema.environments}: "
@@ -230,7 +231,7 @@ class Method(nn.Module, Generic[S]):
         """
         self.random = torch.Generator(device).manual_seed(seed + 2**32)
         self.dropout_random = torch.Generator(device).manual_seed(seed + 2**33)
-        self.seeds = Seeds(self.dropout_random)
+        self.seeds = DropoutSeeds(self.dropout_random)
         for module in self.modules():
             if isinstance(module, Dropout):
-                module.random, module.seeds = self.dropout_random, self.seeds
+                module.generator, module.seeds = self.dropout_random, self.seeds

@@ -11,7 +11,7 @@ from outland.methods.base import Progress, Terms
 from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
-from outland.nn import BackboneSettings, Head, statistics_kept
+from outland.nn import BackboneSettings, Head, frozen_running_stats
 from outland.settings import NonNegative, settings
 
 Side = Literal["worse", "better"]
@@ -93,7 +93,7 @@ class CIGA(SubgraphMethod[CIGASettings]):
     def complement_losses(self, batch: GraphBatch, parts: Parts) -> Tensor:
         """The loss of each label, predicted from the complement `[B, T]`."""
         assert self.environment_head is not None
-        with statistics_kept(self.classifier):
+        with frozen_running_stats(self.classifier):
             h = self.embed_part(batch, parts.complement, parts)
         h = h.detach() if self.settings.hinge_reach == "head" else h
         losses, _ = label_losses(self.environment_head(h, batch), batch, self.schema.task)

@@ -12,7 +12,7 @@ from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
 from outland.methods.parts.schedules import power
 from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings
-from outland.nn import BackboneSettings, Head, statistics_kept
+from outland.nn import BackboneSettings, Head, frozen_running_stats
 from outland.settings import NonNegative, settings
 
 
@@ -69,7 +69,7 @@ class DIR(SubgraphMethod[DIRSettings]):
         """The rationale's risk, alone and under interventions, and the complement's."""
         parts = self.parts(batch)
         logits = self.classifier.head(self.embed_part(batch, parts.rationale, parts), batch)
-        with torch.no_grad(), statistics_kept(self.classifier):
+        with torch.no_grad(), frozen_running_stats(self.classifier):
             environment = self.embed_part(batch, parts.complement, parts)
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
-from outland.graphs import GraphBatch, PackedGraphs, Schema, Shape
+from outland.graphs import BatchShape, GraphBatch, PackedGraphs, Schema
 from outland.graphs.gather import Gatherer
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
@@ -111,7 +111,7 @@ class GMixup(ERM[GMixupSettings]):
         index = torch.randint(len(graphs), (count,), generator=self.random, device=graphs.device)
         real_count = (self.settings.ratio * batch.real_graphs.sum()).round().clamp(min=1)
         index = torch.where(torch.arange(count, device=graphs.device) < real_count, index, -1)
-        return synthetic.padded(index, Shape(count, count * nodes + 1, count * edges))
+        return synthetic.padded(index, BatchShape(count, count * nodes + 1, count * edges))
 
     def augment(self, batch: GraphBatch) -> PackedGraphs:
         """All synthetic graphs, whatever the batch."""

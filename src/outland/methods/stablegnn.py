@@ -54,7 +54,7 @@ class Clusters(nn.Module):
         z = batch.sum_nodes(assignment[:, :, None] * nodes[:, None, :])
         if self.pool == "mean":
             z = z / batch.node_count.clamp(min=1)[:, None, None]
-        neighbours = batch.collect(batch.at_source(assignment))
+        neighbours = batch.aggregate_to_targets(batch.at_source(assignment))
         adjacency = batch.sum_nodes(assignment[:, :, None] * neighbours[:, None, :])
         mean = (adjacency @ z) / adjacency.sum(2, keepdim=True).clamp(min=1e-6)
         real = batch.graph_mask

@@ -91,7 +91,7 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
         if states.grad is not None:
             change = change + (states.detach() * states.grad).sum(1).abs()
     largest = change.new_zeros(batch.num_graphs).scatter_reduce(0, batch.node_batch, change, "amax")
-    node = change / batch.spread(largest.clamp(min=1e-12))
+    node = change / batch.broadcast_to_nodes(largest.clamp(min=1e-12))
     return Mask(node, (batch.at_source(node) + batch.at_target(node)) / 2)
 
 

@@ -21,7 +21,7 @@ from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_mol
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.model import TrainedModel
-from outland.storage.files import aside, sweep, writable_folder
+from outland.storage.files import remove_scratch, scratch_path, writable_folder
 from outland.tables.duplicates import are_training_rows
 from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
@@ -132,12 +132,12 @@ def written_csv(out: Path, names: list[str]) -> Iterator["csv.DictWriter[str]"]:
     """A CSV file with a header that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
     writable_folder(out.parent)
     lock = out.with_name(f".{out.name}.lock")
-    scratch = aside(out)
+    scratch = scratch_path(out)
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     try:
         with FileLock(lock, timeout=0):
             try:
-                sweep(out.parent, glob.escape(out.name))
+                remove_scratch(out.parent, glob.escape(out.name))
                 with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(scratch, "xt", **text)) as stream:
                     writer = csv.DictWriter(stream, names, extrasaction="ignore")
                     writer.writeheader()

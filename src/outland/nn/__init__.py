@@ -1,11 +1,11 @@
 """Weighted message passing, the four backbones, the mask network and the heads."""
 
 from outland.nn.convs import CONVS
-from outland.nn.dropout import Dropout, Seeds
+from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialize
-from outland.nn.norm import BatchNorm, statistics_kept
+from outland.nn.norm import BatchNorm, frozen_running_stats, synchronize_batch_norm
 from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
 
@@ -20,7 +20,7 @@ __all__ = [
     "Mask",
     "Masker",
     "PairLinear",
-    "Seeds",
+    "frozen_running_stats",
     "initialize",
-    "statistics_kept",
+    "synchronize_batch_norm",
 ]

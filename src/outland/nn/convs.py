@@ -12,15 +12,20 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import linear_before, norm, normed
+from outland.nn.norm import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
+from outland.ops import gin_aggregate
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """What a layer sees of the graph: the batch, the weight of each edge, and its features as vectors.
+class LayerInputs:
+    """What a layer reads besides node states.
 
-    `nonnegative` says that no state is below 0, so that a ReLU would change none.
+    Args:
+        batch: the graphs.
+        edge_weight: multiplies each edge's message `[E]`; None is 1.
+        edge_state: edge features as vectors `[E, d]`, if there are any.
+        nonnegative: whether no node state is below 0, so that a ReLU would change none.
     """
 
     batch: GraphBatch
@@ -53,14 +58,14 @@ class Conv(nn.Module):
         """The linear layer that it ends with, if it does."""
         return None
 
-    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages up to the last linear layer; `initial` are the states that entered the first layer."""
         raise NotImplementedError
 
-    def forward(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def forward(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages."""
-        found = self.before_last(x, wiring, initial)
-        out: Tensor = found if self.last is None else self.last(found)
+        hidden = self.before_last(x, inputs, initial)
+        out: Tensor = hidden if self.last is None else self.last(hidden)
         return out
 
 
@@ -83,27 +88,27 @@ class GIN(Conv):
         """The second layer of the MLP."""
         return self.contract
 
-    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages, and the first layer of the MLP."""
-        batch = wiring.batch
-        heard = batch.hear(x, self.eps, wiring.edge_weight, wiring.edge_state, wiring.nonnegative)
-        return normed(self.expand, self.norm, heard, batch.node_mask, relu=True)
+        batch, weight, edge_state = inputs.batch, inputs.edge_weight, inputs.edge_state
+        aggregated = gin_aggregate(x, self.eps, batch.edges, weight, edge_state, inputs.nonnegative)
+        return linear_norm(self.expand, self.norm, aggregated, batch.node_mask, relu=True)
 
 
-def propagate(x: Tensor, wiring: Wiring) -> Tensor:
+def propagate(x: Tensor, inputs: LayerInputs) -> Tensor:
     r"""Symmetrically normalised propagation with self-loops of weight 1; degrees are sums of edge weights.
 
     .. math:: x'_i = \sum_{j \to i} \frac{w_{ji}}{\sqrt{d_j d_i}} (x_j + e_{ji}) + \frac{x_i}{d_i},
               \quad d_i = 1 + \sum_{j \to i} w_{ji}
     """
-    batch = wiring.batch
-    degree = 1 + batch.collect(wiring.weighted(x.new_ones(batch.num_edges)))
+    batch = inputs.batch
+    degree = 1 + batch.aggregate_to_targets(inputs.weighted(x.new_ones(batch.num_edges)))
     scale = degree.rsqrt()
-    weight = wiring.weighted(batch.at_source(scale) * batch.at_target(scale))
-    heard = batch.sum_neighbours(x, weight)
-    if wiring.edge_state is not None:
-        heard = heard + batch.collect(wiring.edge_state * weight[:, None])
-    return heard + x / degree[:, None]
+    weight = inputs.weighted(batch.at_source(scale) * batch.at_target(scale))
+    aggregated = batch.sum_neighbours(x, weight)
+    if inputs.edge_state is not None:
+        aggregated = aggregated + batch.aggregate_to_targets(inputs.edge_state * weight[:, None])
+    return aggregated + x / degree[:, None]
 
 
 class GCN(Conv):
@@ -118,9 +123,9 @@ class GCN(Conv):
         """The map that follows the messages."""
         return self.linear
 
-    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages."""
-        return propagate(x, wiring)
+        return propagate(x, inputs)
 
 
 class GCNII(Conv):
@@ -135,9 +140,9 @@ class GCNII(Conv):
         self.alpha, self.beta = settings.alpha, math.log(settings.theta / depth + 1)
         self.linear = nn.Linear(settings.width, settings.width, bias=False)
 
-    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages."""
-        mixed = (1 - self.alpha) * propagate(x, wiring) + self.alpha * initial
+        mixed = (1 - self.alpha) * propagate(x, inputs) + self.alpha * initial
         out: Tensor = (1 - self.beta) * mixed + self.beta * self.linear(mixed)
         return out
 
@@ -165,27 +170,27 @@ class GAT(Conv):
         for attention in (self.source, self.target):
             nn.init.xavier_uniform_(attention)
 
-    def before_last(self, x: Tensor, wiring: Wiring, initial: Tensor) -> Tensor:
+    def before_last(self, x: Tensor, inputs: LayerInputs, initial: Tensor) -> Tensor:
         """One round of messages."""
-        batch = wiring.batch
-        own = self.linear(x).unflatten(1, (self.heads, -1))
-        values = batch.at_source(own)
-        if wiring.edge_state is not None:
-            values = values + wiring.edge_state.unflatten(1, (self.heads, -1))
-        at_target = (own * self.target).sum(-1)
+        batch = inputs.batch
+        h = self.linear(x).unflatten(1, (self.heads, -1))
+        values = batch.at_source(h)
+        if inputs.edge_state is not None:
+            values = values + inputs.edge_state.unflatten(1, (self.heads, -1))
+        at_target = (h * self.target).sum(-1)
         score = nn.functional.leaky_relu((values * self.source).sum(-1) + batch.at_target(at_target), 0.2)
-        self_score = nn.functional.leaky_relu((own * self.source).sum(-1) + at_target, 0.2)
+        self_score = nn.functional.leaky_relu((h * self.source).sum(-1) + at_target, 0.2)
         # The largest score at each node is subtracted before exp; it cancels in the ratio. Absent edges have none.
-        index, heard = batch.edge_index[1, :, None].expand_as(score), score.detach()
-        if wiring.edge_weight is not None:
-            heard = heard.masked_fill(wiring.edge_weight.detach()[:, None] == 0, -torch.inf)
-        top = self_score.detach().scatter_reduce(0, index, heard, "amax")
-        strength = wiring.weighted((score - batch.at_target(top)).clamp(max=0).exp())
+        index, scores = batch.edge_index[1, :, None].expand_as(score), score.detach()
+        if inputs.edge_weight is not None:
+            scores = scores.masked_fill(inputs.edge_weight.detach()[:, None] == 0, -torch.inf)
+        top = self_score.detach().scatter_reduce(0, index, scores, "amax")
+        strength = inputs.weighted((score - batch.at_target(top)).clamp(max=0).exp())
         self_strength = (self_score - top).exp()
-        total = self_strength + batch.collect(strength)
-        mixed = batch.collect(values * strength[..., None]) + own * self_strength[..., None]
-        constant = self.bias.detach() if self.before_norm and self.training else self.bias  # as in `LinearBeforeNorm`
-        out: Tensor = (mixed / total[..., None]).flatten(1) + constant
+        total = self_strength + batch.aggregate_to_targets(strength)
+        mixed = batch.aggregate_to_targets(values * strength[..., None]) + h * self_strength[..., None]
+        bias = self.bias.detach() if self.before_norm and self.training else self.bias  # as in `LinearBeforeNorm`
+        out: Tensor = (mixed / total[..., None]).flatten(1) + bias
         return out
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from outland import kernels
 from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
-from outland.nn.convs import CONVS, Conv, Wiring
+from outland.nn.convs import CONVS, Conv, LayerInputs
 from outland.nn.dropout import Dropout
 from outland.nn.features import FeatureEncoder
-from outland.nn.norm import folded, linear_before, norm, normed
+from outland.nn.norm import fold_batch_norm, linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
+from outland.ops import scale_rows
 
 Pool = Callable[[Tensor], Tensor]
 
@@ -82,65 +82,55 @@ class Encoder(nn.Module):
         """
         x = self.embed(batch) if states is None else states
         if node_weight is not None:
-            x = _weigh(x, node_weight)
+            x = scale_rows(x, node_weight)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
-        initial, kept = x, []
+        initial, outputs = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
-        added = self.settings.residual or memory is not None  # something may come after the ReLU
-        for place, (conv, normalise) in enumerate(zip(self.convs, self.norms, strict=True)):
+        ends_in_relu = not self.settings.residual and memory is None  # nothing is added after it
+        for depth, (conv, norm_layer) in enumerate(zip(self.convs, self.norms, strict=True)):
             assert isinstance(conv, Conv)
-            last = place == len(self.convs) - 1
-            edge_state = edge_states[place] if edge_states else None
-            h = conv.before_last(
-                x, Wiring(batch, edge_weight, edge_state, nonnegative=place > 0 and not added), initial
-            )
-            if last and pool is not None and (found := self._read_early(h, conv, normalise, pool)) is not None:
-                return found
-            then = (batch.node_mask, not last, self.dropout)
-            h = normalise(h, *then) if conv.last is None else normed(conv.last, normalise, h, *then)
+            is_last = depth == len(self.convs) - 1
+            edge_state = edge_states[depth] if edge_states else None
+            inputs = LayerInputs(batch, edge_weight, edge_state, nonnegative=depth > 0 and ends_in_relu)
+            h = conv.before_last(x, inputs, initial)
+            if is_last and pool is not None and (pooled := self.pool_early(h, conv, norm_layer, pool)) is not None:
+                return pooled
+            after = (batch.node_mask, not is_last, self.dropout)
+            h = norm_layer(h, *after) if conv.last is None else linear_norm(conv.last, norm_layer, h, *after)
             if self.settings.residual and h.shape == x.shape:
                 h = h + x
-            if self.virtual is not None and memory is not None and not last:
+            if self.virtual is not None and memory is not None and not is_last:
                 memory = self.virtual(memory, h, batch, node_weight)
-                h = h + batch.spread(memory)
-            kept.append(h)
+                h = h + batch.broadcast_to_nodes(memory)
+            outputs.append(h)
             x = h
-        z = self._jump(kept)
+        z = self._jump(outputs)
         return z if pool is None else pool(z)
 
-    def _read_early(self, h: Tensor, conv: Conv, normalise: nn.Module, pool: Pool) -> Tensor | None:
-        """The readout before the last linear map instead of after it, where that map is all that is left.
+    def pool_early(self, h: Tensor, conv: Conv, norm: nn.Module, pool: Pool) -> Tensor | None:
+        """The readout taken before the last linear map instead of after it; None where more than that map is left.
 
         A sum of mapped rows is the mapped sum, and there are fewer graphs than nodes.
         """
         if conv.last is None or self.settings.residual or self.settings.jumping != "last":
             return None
-        one = folded(conv.last, normalise, self.dropout)
-        if one is None:
+        folded = fold_batch_norm(conv.last, norm, self.dropout)
+        if folded is None:
             return None
-        weight, constant = one
-        return torch.addcmul(pool(h) @ weight.T, pool(h.new_ones(len(h), 1)), constant)
+        weight, bias = folded
+        return torch.addcmul(pool(h) @ weight.T, pool(h.new_ones(len(h), 1)), bias)
 
-    def _jump(self, kept: list[Tensor]) -> Tensor:
+    def _jump(self, outputs: list[Tensor]) -> Tensor:
         if self.join is not None:
-            joined: Tensor = self.join(torch.cat(kept, dim=1))
+            joined: Tensor = self.join(torch.cat(outputs, dim=1))
             return joined
         match self.settings.jumping:
             case "sum":
-                return torch.stack(kept).sum(0)
+                return torch.stack(outputs).sum(0)
             case "max":
-                return torch.stack(kept).amax(0)
+                return torch.stack(outputs).amax(0)
             case _:
-                return kept[-1]
-
-
-def _weigh(x: Tensor, weight: Tensor) -> Tensor:
-    """Each row times its weight."""
-    if torch.is_grad_enabled() and kernels.fits(x) and x.dtype == weight.dtype:
-        from outland.kernels.scale import scale_rows  # needs Triton
-
-        return scale_rows(x, weight)
-    return x * weight[:, None]
+                return outputs[-1]
 
 
 class VirtualNode(nn.Module):
@@ -154,9 +144,9 @@ class VirtualNode(nn.Module):
         super().__init__()
         width = settings.width
         self.initial = nn.Parameter(torch.zeros(width))
-        wanted = settings.batch_norm
-        self.expand, self.expand_norm = linear_before(wanted, width, 2 * width), norm(2 * width, wanted)
-        self.contract, self.contract_norm = linear_before(wanted, 2 * width, width), norm(width, wanted)
+        normed = settings.batch_norm
+        self.expand, self.expand_norm = linear_before(normed, width, 2 * width), norm(2 * width, normed)
+        self.contract, self.contract_norm = linear_before(normed, 2 * width, width), norm(width, normed)
 
     def start(self, batch: GraphBatch) -> Tensor:
         """The first memory of each graph `[B, width]`."""
@@ -166,5 +156,5 @@ class VirtualNode(nn.Module):
         """The next memory of each graph, from its nodes and the last one."""
         weighted = x if node_weight is None else x * node_weight[:, None]
         pooled = batch.sum_nodes(weighted) + memory
-        hidden = normed(self.expand, self.expand_norm, pooled, batch.graph_mask, relu=True)
-        return normed(self.contract, self.contract_norm, hidden, batch.graph_mask, relu=True)
+        hidden = linear_norm(self.expand, self.expand_norm, pooled, batch.graph_mask, relu=True)
+        return linear_norm(self.contract, self.contract_norm, hidden, batch.graph_mask, relu=True)

@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from outland import kernels
 from outland.graphs import Features
+from outland.ops import embedding_sum
 
 
 class FeatureEncoder(nn.Module):
-    """Categories become the sum of one embedding a column; real numbers are projected, or passed on as they are.
+    """Categories become the sum of one embedding for each column; real numbers are projected, or passed on as they are.
 
     Args:
         features: the columns.
-        width: of the result; None passes real numbers on, which `out_width` then tells.
+        width: of the result; None passes real numbers on. `out_width` is the width in either case.
     """
 
     offsets: Tensor
@@ -34,11 +34,6 @@ class FeatureEncoder(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """`[rows, columns]` to `[rows, out_width]`."""
-        if self.table is not None and kernels.fits(self.table.weight):
-            from outland.kernels.embed import embed  # needs Triton
-
-            return embed(values, self.offsets, self.table.weight)
         if self.table is not None:
-            embedded: Tensor = self.table(values.long() + self.offsets).sum(1)
-            return embedded
+            return embedding_sum(self.table.weight, values, self.offsets)
         return values if self.linear is None else self.linear(values)

@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from outland import kernels
 from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.encoder import Encoder
 from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
+from outland.ops import mask_weights
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Mask:
         r"""Shelter what this mask keeps and leave the rest to `other`: :math:`(1-M)\odot M' + M`."""
         # Written M' + M (1 - M'): if `other` needs no gradient, going back is one product for nodes and one for edges.
         pairs = ((self.node, other.node), (self.edge, other.edge))
-        return Mask(*(torch.addcmul(theirs, ours, 1 - theirs) for ours, theirs in pairs))
+        return Mask(*(torch.addcmul(right, left, 1 - right) for left, right in pairs))
 
     def complement(self) -> "Mask":
         """What this mask leaves out."""
@@ -72,20 +72,8 @@ class Masker(nn.Module):
     def forward(self, batch: GraphBatch) -> Mask:
         """The mask of every graph in the batch."""
         z = self.encoder(batch)
-        if self.node_last is None and batch.incoming is not None and kernels.fits(z):
-            return self._at_once(z, batch)
-        node, edge = self.node_head(z), self.edge_head(z, batch)
-        if self.node_last is not None and self.edge_last is not None:
-            node, edge = self.node_last(node.relu()), self.edge_last(edge.relu())
-        return Mask(node.squeeze(1).sigmoid(), edge.squeeze(1).sigmoid())
-
-    def _at_once(self, z: Tensor, batch: GraphBatch) -> Mask:
-        """Both linear heads as one product, for a GPU."""
-        from outland.kernels.masks import mask_weights  # needs Triton
-
-        assert batch.incoming is not None
-        assert batch.outgoing is not None
-        heads, width = (self.node_head, self.edge_head), z.shape[1]
-        said = nn.functional.linear(z, torch.cat([head.weight.reshape(-1, width) for head in heads]))
-        biases, wires = (self.node_head.bias, self.edge_head.bias), (batch.incoming.groups, batch.outgoing.groups)
-        return Mask(*mask_weights(said, *biases, batch.edge_index, *wires))
+        node, edge = self.node_head, self.edge_head
+        if self.node_last is None or self.edge_last is None:
+            return Mask(*mask_weights(z, node.weight, node.bias, edge.weight, edge.bias, batch.edges))
+        node_logit, edge_logit = self.node_last(node(z).relu()), self.edge_last(edge(z, batch).relu())
+        return Mask(node_logit.squeeze(1).sigmoid(), edge_logit.squeeze(1).sigmoid())

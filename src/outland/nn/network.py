@@ -6,7 +6,7 @@ from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
 from outland.nn.masker import Mask
-from outland.nn.norm import linear_before, norm, normed
+from outland.nn.norm import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -28,7 +28,7 @@ class Head(nn.Module):
     def hidden(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """What the last linear layer reads: `[B, d]` itself, or the hidden layer `[B, 2d]`."""
         if self.expand is not None:
-            h = normed(self.expand, self.norm, h, batch.graph_mask, relu=True, dropout=self.dropout)
+            h = linear_norm(self.expand, self.norm, h, batch.graph_mask, relu=True, dropout=self.dropout)
         return h
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

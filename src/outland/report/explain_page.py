@@ -10,6 +10,7 @@ from outland.models import TrainedModel
 from outland.models.explained_rows import ExplainedRow
 from outland.models.fragments import rank_pieces
 from outland.models.knn import FLAGS
+from outland.report.charts import graph_chart
 from outland.report.explain_notes import (
     columns_note,
     constant_weights,
@@ -17,7 +18,6 @@ from outland.report.explain_notes import (
     shading_note,
     training_rows_notes,
 )
-from outland.report.figures import graph_svg
 from outland.report.html import render_page
 from outland.report.molecule_svg import draw_molecule, draw_piece
 from outland.tables.labels import parse_number
@@ -101,7 +101,7 @@ def _drawing(row: ExplainedRow, nodes: bool, edges: bool) -> str:
         return draw_molecule(row.smiles, row.node_weights if nodes else None, row.edge_weights if edges else None)
     node = row.node_weights if nodes else (0.0,) * len(row.node_weights)
     edge = row.edge_weights if edges else (0.0,) * len(row.edge_weights)
-    return graph_svg({"node": node, "edge": edge, "ends": row.edges}, f"graph {row.row}")
+    return graph_chart({"node": node, "edge": edge, "ends": row.edges}, f"graph {row.row}")
 
 
 def _cells(row: ExplainedRow) -> list[tuple[str, str]]:

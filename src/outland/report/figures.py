@@ -5,12 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch_geometric.data import Data
-
-from outland.report.charts import COLOURS, PALETTE, Bar, Line, bar_chart, chart_style, line_chart, new_axes, to_svg
-from outland.report.charts import rank_diagram as draw_ranks
-from outland.report.drawing import draw_weighted
+from outland.report.charts import PALETTE, Bar, Line, bar_chart, graph_chart, line_chart, rank_diagram
 from outland.studies import Column, Row
 from outland.studies.quantities import Quantity
 from outland.studies.results import Results
@@ -131,7 +126,7 @@ def ranks(results: Results) -> Figure | None:
         f"Average rank over {ranking.columns} columns, 1 is best. Bars join methods whose ranks are not shown to "
         f"differ (Nemenyi, p < 0.05). Friedman's test of all ranking alike: p = {ranking.p:.2g}."
     )
-    drawing = draw_ranks(ranking.rows, ranking.ranks, ranking.critical, ranking.groups)
+    drawing = rank_diagram(ranking.rows, ranking.ranks, ranking.critical, ranking.groups)
     return Figure("ranks", "Average ranks", caption, [drawing])
 
 
@@ -174,7 +169,7 @@ def masks(pictures: Mapping[str, list[dict[str, Any]]]) -> Figure:
     """The truth and each method's stable mask side by side, a graph a line."""
     drawings = []
     for number in range(max(map(len, pictures.values()), default=0)):
-        drawings += [graph_svg(rescaled(graphs[number]), name) for name, graphs in pictures.items()]
+        drawings += [graph_chart(rescaled(graphs[number]), name) for name, graphs in pictures.items()]
     caption = (
         "Dark nodes and broad, dark edges have a high weight, stretched from the lowest to the highest of each graph; "
         "where a method weighs edges alone, a node shows its heaviest. Test graphs, one of each class; first runs."
@@ -211,21 +206,7 @@ def augmented(results: Results) -> Figure:
             names = {epoch: f"epoch {epoch}" if epoch else "truth" for epoch in epochs}
             titles = titles or list(names.values())
             for picture in sorted(pictures, key=lambda picture: (picture["graph"], picture["epoch"])):
-                drawings.append(graph_svg(picture, f"{row.name}, {names[picture['epoch']]}"))
+                drawings.append(graph_chart(picture, f"{row.name}, {names[picture['epoch']]}"))
     caption = "The merged mask on training graphs, from the first epoch to the last: dark and broad is what stays."
     title = "Augmented graphs over training"
     return Figure("augmented", title, caption, drawings, columns=len(titles), column_titles=titles)
-
-
-def graph_svg(picture: Mapping[str, Any], title: str) -> str:
-    """A graph with a weight in [0, 1] on every node and edge."""
-    from matplotlib.colors import to_rgba
-
-    node, edge = torch.tensor(picture["node"]), torch.tensor(picture["edge"])
-    ends = torch.tensor(picture["ends"], dtype=torch.long).reshape(-1, 2)
-    with chart_style():
-        axes = new_axes(150, 150, left=0, right=0, bottom=0, top=0)
-        graph = Data(x=torch.zeros(len(node), 1), edge_index=ends.T)
-        colour = COLOURS["c0"]
-        draw_weighted(axes, graph, node, edge, lambda weight: to_rgba(colour, weight), COLOURS["c5"], COLOURS["paper"])
-        return to_svg(axes.figure, "graph", title)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch, PackedGraphs
-from outland.graphs.packed import rows_of
+from outland.graphs.edges import rows_of_graphs
 from outland.nn import Mask
 
 
@@ -51,7 +51,9 @@ class WeightedGraphs:
         graphs, weights = self.graphs, []
         sizes = ((graphs.node_counts, graphs.node_offsets), (graphs.edge_counts, graphs.edge_offsets))
         for weight, (counts, offsets) in zip((self.node_weight, self.edge_weight), sizes, strict=True):
-            weights.append(None if weight is None else weight[rows_of(index.cpu(), counts, offsets).to(weight.device)])
+            weights.append(
+                None if weight is None else weight[rows_of_graphs(index.cpu(), counts, offsets).to(weight.device)]
+            )
         return WeightedGraphs(graphs.select(index), *weights)
 
     def fingerprints(self) -> list[bytes]:

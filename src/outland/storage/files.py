@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written aside, flushed, then renamed into place."""
+"""Atomic files and folders: written to a scratch path, flushed, then renamed."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from outland.errors import CannotWrite
 
 
 def canonical_json(value: Any) -> str:
-    """The one spelling of a JSON value that hashes are taken of."""
+    """JSON with sorted keys and no spaces, for hashing."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -32,17 +32,17 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{12}")
+_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 
 
-def aside(path: Path) -> Path:
-    """A new name beside `path`; what is made there has the rights that the user's umask gives, unlike `tempfile`'s."""
+def scratch_path(path: Path) -> Path:
+    """A new hidden name beside `path`; files made there have the umask's permissions, unlike those of `tempfile`."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one piece: a reader, or a crash, sees the old one or the new one."""
-    scratch = aside(path)
+    """Write a file atomically: a reader, or a crash, sees the old one or the new one."""
+    scratch = scratch_path(path)
     try:
         with scratch.open("x", encoding="utf-8") as stream:
             stream.write(text)
@@ -58,21 +58,18 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; `OSError` or `ValueError`, and no other, where there is none."""
+    """The value in a JSON file; raises nothing but `OSError` and `ValueError`."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def sweep(folder: Path, *names: str) -> None:
-    """Remove what a killed process left half-written of these (see `aside`); nobody else may be writing them.
-
-    In a name `*` stands for anything.
-    """
+def remove_scratch(folder: Path, *patterns: str) -> None:
+    """Remove scratch files and folders of these names that a killed process left; no other may be writing them."""
     for scratch in folder.glob(".*") if folder.is_dir() else ():
-        own = _ASIDE.fullmatch(scratch.name)
-        if own is None or not any(fnmatchcase(own[1], name) for name in names):
+        match = _SCRATCH.fullmatch(scratch.name)
+        if match is None or not any(fnmatchcase(match[1], pattern) for pattern in patterns):
             continue
         if scratch.is_dir():
             shutil.rmtree(scratch, ignore_errors=True)
@@ -81,10 +78,10 @@ def sweep(folder: Path, *names: str) -> None:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder that becomes `target` when the block ends well, and vanishes when it does not."""
+def atomic_folder(target: Path) -> Iterator[Path]:
+    """Yield a scratch folder, renamed to `target` at the end of the block, or removed if the block raises."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = aside(target)
+    scratch = scratch_path(target)
     scratch.mkdir()
     try:
         yield scratch
@@ -93,7 +90,7 @@ def new_folder(target: Path) -> Iterator[Path]:
             os.fsync(descriptor)
             os.close(descriptor)
         if target.exists():
-            old = aside(target)
+            old = scratch_path(target)
             target.rename(old)
             scratch.rename(target)
             shutil.rmtree(old, ignore_errors=True)
@@ -105,7 +102,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def writable_folder(path: Path) -> Path:
-    """Make the folder and prove that it can be written to, or say why not."""
+    """The folder, made if need be; `CannotWrite` if nothing can be written to it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -1,4 +1,4 @@
-"""A snapshot on disk: named tensors in safetensors, the rest in JSON, sealed by checksums; never pickle."""
+"""Snapshots: a folder with named tensors in safetensors and other values in JSON, under checksums; never pickle."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from outland.errors import CannotWrite, OutlandError
-from outland.storage.files import canonical_json, checksum, digest, new_folder, read_json
+from outland.storage.files import atomic_folder, canonical_json, checksum, digest, read_json
 from outland.storage.tensors import write_tensors
 
 FORMAT = 1
@@ -19,12 +19,12 @@ _TENSORS, _STATE = SNAPSHOT_FILES = "tensors.safetensors", "state.json"
 
 
 class DamagedSnapshot(OutlandError):
-    """A snapshot that is not as it was written."""
+    """A snapshot that has changed since it was written, or cannot be read."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Named tensors and plain values that together are the state of something."""
+    """Named tensors and plain values."""
 
     tensors: dict[str, Tensor]
     values: dict[str, Any]
@@ -35,9 +35,9 @@ class Snapshot:
 
 
 def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | None = None) -> None:
-    """Write a snapshot as a folder, whole or not at all; `texts`, by file name, lie in it under the same seal."""
+    """Write a snapshot as a folder, atomically, with further files `texts` (by name) under the same seal."""
     try:
-        with new_folder(folder) as scratch:
+        with atomic_folder(folder) as scratch:
             write_tensors(scratch / _TENSORS, snapshot.tensors)
             for name, text in (texts or {}).items():
                 (scratch / name).write_text(text, encoding="utf-8")
@@ -53,7 +53,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
 
 
 def read_snapshot(folder: Path) -> Snapshot:
-    """Read a snapshot, refusing one whose bytes have changed."""
+    """Read a snapshot; `DamagedSnapshot` if it has changed since it was written."""
     try:
         state = read_json(folder / _STATE)
         seal = state.pop("seal")

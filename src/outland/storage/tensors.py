@@ -1,7 +1,7 @@
-"""Named tensors in a safetensors file, written piece by piece: what is written need not fit in memory.
+"""Named tensors in a safetensors file, written chunk by chunk: what is written need not fit in memory.
 
-Nor need what is read: the library maps the file, so that the operating system fetches what is used and lets go of it
-again when memory is short.
+Nor need what is read: safetensors maps the file, so that the operating system loads the pages that are used and drops
+them when memory is short.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-_NAMES = {
+_DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -27,49 +27,45 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """A tensor in pieces.
+class ChunkedTensor:
+    """A tensor in chunks.
 
     Args:
-        shape, dtype: of the whole.
-        parts: its values in order, in any type.
+        shape, dtype: of the whole tensor.
+        chunks: its values in order, in any dtype.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-    parts: Iterable[Tensor]
-
-    @classmethod
-    def whole(cls, tensor: Tensor) -> "Pieces":
-        """A tensor that is there already."""
-        return cls(tuple(tensor.shape), tensor.dtype, [tensor])
+    chunks: Iterable[Tensor]
 
     @property
-    def size(self) -> int:
-        """Bytes."""
+    def nbytes(self) -> int:
+        """Size of the whole tensor."""
         return self.dtype.itemsize * torch.Size(self.shape).numel()
 
 
-def write_tensors(path: Path, named: Mapping[str, Tensor | Pieces]) -> None:
-    """Write tensors; at no time is more of one in memory than its largest piece."""
-    columns = {name: one if isinstance(one, Pieces) else Pieces.whole(one) for name, one in named.items()}
-    names = sorted(columns, key=lambda name: (-columns[name].dtype.itemsize, name))  # so that each begins where it may
-    header, place = {}, 0
+def write_tensors(path: Path, tensors: Mapping[str, Tensor | ChunkedTensor]) -> None:
+    """Write a safetensors file; no more of a chunked tensor is in memory than its largest chunk."""
+    chunked = {
+        name: tensor
+        if isinstance(tensor, ChunkedTensor)
+        else ChunkedTensor(tuple(tensor.shape), tensor.dtype, [tensor])
+        for name, tensor in tensors.items()
+    }
+    names = sorted(chunked, key=lambda name: (-chunked[name].dtype.itemsize, name))  # the widest first, for alignment
+    header, offset = {}, 0
     for name in names:
-        one = columns[name]
-        header[name] = {
-            "dtype": _NAMES[one.dtype],
-            "shape": list(one.shape),
-            "data_offsets": [place, place + one.size],
-        }
-        place += one.size
+        tensor, end = chunked[name], offset + chunked[name].nbytes
+        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            for part in columns[name].parts:
-                flat = part.detach().to("cpu", columns[name].dtype).contiguous().reshape(-1)
+            for chunk in chunked[name].chunks:
+                flat = chunk.detach().to("cpu", chunked[name].dtype).contiguous().reshape(-1)
                 stream.write(flat.view(torch.uint8).numpy().data)
-        if stream.tell() != 8 + len(text) + place:
-            raise ValueError("the pieces of a tensor are not what its shape says")
+        if stream.tell() != 8 + len(text) + offset:
+            raise ValueError("the chunks of a tensor are not what its shape says")

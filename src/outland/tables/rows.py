@@ -141,7 +141,7 @@ class RowCollector:
         """The usable rows as graphs; their other values are in `extra`."""
         if not self._shards:
             raise OutlandError(f"no row of {self.settings.file} can be used; the first: {self.quarantine[0]}")
-        graphs = self._shards.joined()
+        graphs = self._shards.concatenate()
         if not self._fingerprints:
             return graphs
         return replace(graphs, extra={**graphs.extra, "cluster": cluster(self._fingerprints)})

@@ -1,7 +1,6 @@
 """A user's table of SMILES as a dataset: graphs, labels, splits, environments, and a quarantine of unusable rows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import chain, tee
 from pathlib import Path
@@ -54,11 +53,7 @@ class SmilesTable(Dataset):
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
         key = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 3, **columns}
-
-        def build() -> Iterator[tuple[Mapping[str, Any], Splits]]:
-            yield key, self._read(key)
-
-        table = (cache or Cache()).load_or_build(key, build)
+        table = (cache or Cache()).load_or_build(key, lambda: self._read(key))
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
             raise OutlandError(f"{len(quarantine)} rows cannot be used; the first: {QuarantinedRow(*quarantine[0])}")
@@ -158,8 +153,8 @@ def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
         if chunk.molecules:
             shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
     if not failures:
-        return shards.joined(), []
+        return shards.concatenate(), []
     first = f"row {failures[0][0] + 1}, {failures[0][1]}"
     if not shards:
         raise OutlandError(f"no row of {file} can be used; the first: {first}")
-    return shards.joined(), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
+    return shards.concatenate(), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from outland.distributed import all_reduce_sum, rank, world_size
 from outland.errors import OutlandError
 from outland.graphs import Batches, GraphBatch
-from outland.graphs.batches import Plan
-from outland.nn import Dropout
-from outland.nn.norm import BatchNorm, then
+from outland.graphs.batches import EpochPlan
+from outland.nn import BatchNorm
 
 
 class DistributedBatches(Batches):
@@ -36,14 +35,14 @@ class DistributedBatches(Batches):
         rest = len(self.index) % self.size
         return math.ceil(len(self.index) / self.size) - (1 if 0 < rest < world_size() else 0)
 
-    def plan(self, number: int) -> Plan:
+    def plan(self, number: int) -> EpochPlan:
         """The plan of epoch `number`, of this process's parts only."""
         whole = super().plan(number)
         width, index = self.size // world_size(), []
         for row, graphs in zip(whole.index, whole.graphs, strict=True):
             part = row[rank() * graphs // world_size() : (rank() + 1) * graphs // world_size()]
             index.append(nn.functional.pad(part, (0, width - len(part)), value=-1))
-        return self._plan(torch.stack(index))
+        return self.plan_of(torch.stack(index))
 
 
 def loss_weight(batch: GraphBatch, like: Tensor) -> Tensor:
@@ -52,36 +51,9 @@ def loss_weight(batch: GraphBatch, like: Tensor) -> Tensor:
     return graphs * world_size() / all_reduce_sum(graphs)
 
 
-class SyncedBatchNorm(BatchNorm):
-    """Batch norm over the rows of all processes."""
-
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, relu: bool = False, dropout: Dropout | None = None
-    ) -> Tensor:
-        """As `BatchNorm`."""
-        if not self.training:
-            return super().forward(x, mask, relu, dropout)
-        wide = x.to(self.weight.dtype)
-        real = wide.new_ones(len(x), 1) if mask is None else mask[:, None].to(wide.dtype)
-        count = all_reduce_sum(real.sum()).clamp(min=1)
-        mean = all_reduce_sum((wide * real).sum(0)) / count
-        centred = (wide - mean) * real
-        variance = all_reduce_sum(centred.square().sum(0)) / count
-        self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
-        found = (centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias).to(x.dtype)
-        return then(found, relu, dropout)
-
-
 def describe_parallelism(model: nn.Module) -> dict[str, str]:
     """World size and the kind of batch norm, for a record; empty in a single process."""
     if world_size() == 1:
         return {}
-    synced = any(isinstance(module, SyncedBatchNorm) for module in model.modules())
+    synced = any(isinstance(module, BatchNorm) and module.synchronized for module in model.modules())
     return {"processes": str(world_size()), "batch norm": "synchronised" if synced else "by process"}
-
-
-def synchronise_norms(model: nn.Module) -> None:
-    """Let every batch norm of a model see the rows of all processes; its weights stay as they are."""
-    for module in model.modules():
-        if type(module) is BatchNorm:
-            module.__class__ = SyncedBatchNorm

@@ -15,8 +15,8 @@ from outland.devices import find_device
 from outland.distributed import process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
+from outland.nn import synchronize_batch_norm
 from outland.spec import RunSpec, load_splits
-from outland.training.data_parallel import synchronise_norms
 from outland.training.record import RunRecord
 from outland.training.run_folder import RunFolder
 from outland.training.runs import Run
@@ -47,7 +47,7 @@ def run_distributed(
 
     def ready(method: Method) -> None:
         if sync_norm:
-            synchronise_norms(method)
+            synchronize_batch_norm(method)
 
     def load() -> Splits:
         return load_splits(spec, where, cache, data)

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from outland.errors import Busy, OutlandError
 from outland.models import TrainedModel, save_model
 from outland.spec import RunSpec
-from outland.storage.files import sweep, writable_folder, write_text
+from outland.storage.files import remove_scratch, writable_folder, write_text
 from outland.training.checkpoint import Checkpoints
 from outland.training.record import RunRecord
 
@@ -31,8 +31,8 @@ class RunFolder:
         writable_folder(self.path)
         try:
             with FileLock(self.path / ".lock", timeout=0):
-                sweep(self.path, "spec.json", "record.json", "model")
-                sweep(self.checkpoints.folder, "epoch-*")
+                remove_scratch(self.path, "spec.json", "record.json", "model")
+                remove_scratch(self.checkpoints.folder, "epoch-*")
                 if force:
                     self._clear()
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):

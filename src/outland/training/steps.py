@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
-from outland.graphs import Batches, Shape
+from outland.graphs import Batches, BatchShape
 from outland.methods import Progress
 from outland.training.capture import CapturedProgress, GraphCapture, Program
 from outland.training.stepper import Stepper
@@ -79,7 +79,7 @@ class ReplayedSteps:
         self.order = torch.full((len(batches), batches.size), -1, dtype=torch.long, device=device)
         self.position = torch.zeros(1, dtype=torch.long, device=device)
         self.values = torch.zeros(len(batches), _MAX_TERMS, dtype=torch.double, device=device)
-        self.captured: dict[Shape, list[CapturedStep]] = {}
+        self.captured: dict[BatchShape, list[CapturedStep]] = {}
         self._taken: list[CapturedStep] = []
 
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
@@ -103,7 +103,7 @@ class ReplayedSteps:
         rows = self.values.tolist()
         return [dict(zip(step.names, row, strict=False)) for step, row in zip(self._taken, rows, strict=True)]
 
-    def _find(self, shape: Shape, now: Progress) -> CapturedStep:
+    def _find(self, shape: BatchShape, now: Progress) -> CapturedStep:
         """A captured step of this shape that is valid now, or a new one."""
         for step in self.captured.get(shape, []):
             if step.progress.is_valid(now):
@@ -112,7 +112,7 @@ class ReplayedSteps:
         self.captured.setdefault(shape, []).append(step)
         return step
 
-    def capture_step(self, shape: Shape, now: Progress) -> CapturedStep:
+    def capture_step(self, shape: BatchShape, now: Progress) -> CapturedStep:
         """Capture a step on batches of `shape`."""
         progress = CapturedProgress(now, self.order.device)
         names: list[str] = []

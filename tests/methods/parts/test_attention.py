@@ -60,17 +60,17 @@ def test_instance_norm_equals_torch_graph_by_graph(over):
     batch = odd_batch()
     rows = batch.num_edges if over == "edge" else batch.num_nodes
     values = torch.randn(rows, 4, dtype=torch.double)
-    found = parts.instance_norm(values, batch, over)
-    for place in graph_rows(batch, over):
-        if len(place) > 1:
-            expected = functional.instance_norm(values[place].T[None])[0].T
-            assert torch.allclose(found[place], expected)
+    actual = parts.instance_norm(values, batch, over)
+    for index in graph_rows(batch, over):
+        if len(index) > 1:
+            expected = functional.instance_norm(values[index].T[None])[0].T
+            assert torch.allclose(actual[index], expected)
         else:
-            assert (found[place] == 0).all()
+            assert (actual[index] == 0).all()
     padded = odd_batch("padded")
     more = padded.num_edges if over == "edge" else padded.num_nodes
     filled = torch.cat([values, torch.randn(more - rows, 4, dtype=torch.double)])
-    assert torch.allclose(parts.instance_norm(filled, padded, over)[:rows], found)
+    assert torch.allclose(parts.instance_norm(filled, padded, over)[:rows], actual)
 
 
 @pytest.mark.parametrize("over", ["edge", "node"])
@@ -79,23 +79,23 @@ def test_scores_equal_a_loop(over):
     wide = 16 if over == "edge" else 8
     assert [tuple(p.shape) for p in net.parameters()] == [(2 * wide, wide), (8, 2 * wide), (1, 8), (1,)]
     h = torch.randn(batch.num_nodes, 8, dtype=torch.double)
-    found = net(h, batch)
+    actual = net(h, batch)
     rows = h if over == "node" else torch.stack([torch.cat([h[u], h[v]]) for u, v in batch.edge_index.T.tolist()])
-    for place in graph_rows(batch, over):
-        if len(place) > 1:
-            hidden = functional.instance_norm(net.first(rows[place]).T[None])[0].T.relu()
+    for index in graph_rows(batch, over):
+        if len(index) > 1:
+            hidden = functional.instance_norm(net.first(rows[index]).T[None])[0].T.relu()
             hidden = functional.instance_norm(net.second(hidden).T[None])[0].T.relu()
-            assert torch.allclose(found[place], net.last(hidden)[:, 0])
+            assert torch.allclose(actual[index], net.last(hidden)[:, 0])
 
 
 def test_a_graph_with_a_single_edge():
     graphs = PackedGraphs.from_data_list(odd_graphs()[3:4])
     batch = doubled(whole(graphs))
-    one = batch.replace(
+    single = batch.replace(
         edge_index=batch.edge_index[:, 3:],
         edge_batch=batch.edge_batch[3:],
         reverse=torch.zeros(1, dtype=torch.long),
         edge_count=torch.ones(1, dtype=torch.long),
     )
-    assert (parts.instance_norm(torch.randn(1, 4), one, "edge") == 0).all()
-    assert all(term.isfinite() for term in built("gsat").loss(one, Progress()).values())
+    assert (parts.instance_norm(torch.randn(1, 4), single, "edge") == 0).all()
+    assert all(term.isfinite() for term in built("gsat").loss(single, Progress()).values())

@@ -32,8 +32,8 @@ class TestContrast:
         order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
         rotation, _ = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(2)).double())
         lengths = torch.linspace(0.1, 5, 9, dtype=torch.double)[:, None]
-        for other, labels in ((h[order], y[order]), (h @ rotation, y), (h * lengths, y), (h, 2 - y)):
-            assert self.contrast(other, labels) == pytest.approx(expected, abs=1e-12)
+        for embeddings, labels in ((h[order], y[order]), (h @ rotation, y), (h * lengths, y), (h, 2 - y)):
+            assert self.contrast(embeddings, labels) == pytest.approx(expected, abs=1e-12)
 
     def test_equals_a_loop_over_tasks_and_anchors_with_unknown_labels(self):
         h, _ = self.drawn()
@@ -50,8 +50,8 @@ class TestContrast:
                 if positives:
                     total = math.log(sum(math.exp(unit[i] @ unit[k] / 0.7) for k in others))
                     anchors.append(sum((unit[i] @ unit[j] / 0.7).item() - total for j in positives) / len(positives))
-        found = supervised_contrast(h, labels, known, 0.7).item()
-        assert found == pytest.approx(-sum(anchors) / len(anchors), abs=1e-12)
+        actual = supervised_contrast(h, labels, known, 0.7).item()
+        assert actual == pytest.approx(-sum(anchors) / len(anchors), abs=1e-12)
 
     def test_no_label_twice_costs_nothing_and_has_no_gradient(self):
         h = torch.randn(3, 4, dtype=torch.double, requires_grad=True)

@@ -16,13 +16,13 @@ class TestEdgeScorer:
         scores, features = scorer(batch)
         scores = scores.squeeze(1)
         assert torch.equal(features, scorer.encoder(batch))
-        for place, (u, v) in enumerate(batch.edge_index.T.tolist()):
-            ends = [(u, v), (v, u) if batch.reverse[place] != place else (u, v)]
+        for index, (u, v) in enumerate(batch.edge_index.T.tolist()):
+            ends = [(u, v), (v, u) if batch.reverse[index] != index else (u, v)]
             plain = [
                 scorer.last(
                     linear(torch.cat([features[a], features[b]]), scorer.first.weight, scorer.first.bias).relu()
                 ).item()
                 for a, b in ends
             ]
-            assert scores[place].item() == pytest.approx(sum(plain) / 2, abs=1e-12)
+            assert scores[index].item() == pytest.approx(sum(plain) / 2, abs=1e-12)
         assert torch.equal(scores, scores[batch.reverse])

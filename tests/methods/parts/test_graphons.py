@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from outland.graphs import Features, PackedGraphs, Task
-from outland.graphs.gather import Gatherer, Shape
+from outland.graphs import BatchShape, Features, PackedGraphs, Task
+from outland.graphs.gather import Gatherer
 from outland.methods import build_method, method_settings
 from outland.methods.parts.graphons import Graphon, class_labels, fit_graphon, join, mixed_graphs, sample_graphs, usvt
 from tests.cases import SMALL, doubled
@@ -68,8 +68,8 @@ class TestGraphons:
         assert torch.allclose(graphon.edges, aligned, atol=1e-9)
         assert graphon.nodes.flatten().tolist() == order.tolist()
         made = sample_graphs(graphon, graphon, 0.3, 20, PLAIN, seeded())
-        for place in range(20):
-            assert torch.equal(dense(made, place), aligned)
+        for index in range(20):
+            assert torch.equal(dense(made, index), aligned)
         assert made.x.flatten().tolist() == order.tolist() * 20
 
     @pytest.mark.parametrize("threshold", [0.0, 0.05, 0.2])
@@ -104,13 +104,13 @@ class TestGraphons:
                     adjacency[u, v] = adjacency[v, u] = 1
             order = sorted(range(n), key=lambda u: -adjacency[u].sum().item())[:size]
             mean[: len(order), : len(order)] += adjacency[order][:, order] / len(graphs)
-            for place, node in enumerate(order):
+            for index, node in enumerate(order):
                 row = graph.x[node]
                 if schema.node.vocabulary:
                     hot = [torch.nn.functional.one_hot(v, k) for v, k in zip(row, (5, 3), strict=True)]
                     row = torch.cat(hot)
-                nodes[place].append(row.double())
-                reached[place] += 1
+                nodes[index].append(row.double())
+                reached[index] += 1
         everything = torch.stack([row for rows in nodes for row in rows]).mean(0)
         expected = torch.stack([torch.stack(rows).mean(0) if rows else everything for rows in nodes])
         graphon = fit_graphon(PackedGraphs.from_data_list(graphs), torch.ones(1), size, 0.0, schema.node)
@@ -128,8 +128,8 @@ class TestGraphons:
 
     @pytest.mark.parametrize(("share", "density", "feature"), [(1.0, 0.9, 2.0), (0.0, 0.1, 4.0), (0.25, 0.3, 3.5)])
     def test_share_mixes_edges_features_and_labels_alike(self, share, density, feature):
-        one, other = constant(0.9, 30, (1.0, 0.0), 2.0), constant(0.1, 30, (0.0, 1.0), 4.0)
-        made = sample_graphs(one, other, share, 50, PLAIN, seeded())
+        first, second = constant(0.9, 30, (1.0, 0.0), 2.0), constant(0.1, 30, (0.0, 1.0), 4.0)
+        made = sample_graphs(first, second, share, 50, PLAIN, seeded())
         assert made.edge_counts.double().mean().item() / (30 * 29) == pytest.approx(density, abs=0.01)
         assert made.x.unique().tolist() == pytest.approx([feature])
         assert torch.equal(made.y, torch.tensor([share, 1 - share]).repeat(50, 1))
@@ -137,9 +137,9 @@ class TestGraphons:
     def test_samples_are_sound_graphs(self):
         """As many features as nodes, no self-loop, no lone node, both directions with the same features."""
         graphs = PackedGraphs.from_data_list(chemical_graphs())
-        one = fit_graphon(graphs.select(torch.tensor([0, 3])), torch.ones(2), 4, 0.2, CHEMICAL.node)
-        other = fit_graphon(graphs.select(torch.tensor([1, 2, 4, 5])), torch.zeros(2), 4, 0.2, CHEMICAL.node)
-        made = mixed_graphs([one, other], 47, 10, 0.9, CHEMICAL.node, seeded())
+        first = fit_graphon(graphs.select(torch.tensor([0, 3])), torch.ones(2), 4, 0.2, CHEMICAL.node)
+        second = fit_graphon(graphs.select(torch.tensor([1, 2, 4, 5])), torch.zeros(2), 4, 0.2, CHEMICAL.node)
+        made = mixed_graphs([first, second], 47, 10, 0.9, CHEMICAL.node, seeded())
         assert len(made) == 47
         assert (made.node_counts >= 2).all()
         again = PackedGraphs.from_data_list(made.to_data_list())
@@ -156,9 +156,9 @@ class TestGraphons:
             assert 0 <= column.min() <= column.max() < kinds
 
     def test_categories_and_edge_features_follow_their_frequencies(self):
-        one = Graphon(torch.ones(6, 6).double(), torch.tensor([[0.25, 0.75]] * 6), torch.ones(1), torch.tensor([[0]]))
-        other = Graphon(torch.ones(6, 6).double(), torch.tensor([[1.0, 0.0]] * 6), torch.ones(1), torch.tensor([[1]]))
-        made = sample_graphs(one, other, 0.6, 1000, Features(1, (2,)), seeded())
+        first = Graphon(torch.ones(6, 6).double(), torch.tensor([[0.25, 0.75]] * 6), torch.ones(1), torch.tensor([[0]]))
+        second = Graphon(torch.ones(6, 6).double(), torch.tensor([[1.0, 0.0]] * 6), torch.ones(1), torch.tensor([[1]]))
+        made = sample_graphs(first, second, 0.6, 1000, Features(1, (2,)), seeded())
         assert made.x.double().mean().item() == pytest.approx(0.45, abs=0.02)
         assert made.edge_attr.double().mean().item() == pytest.approx(0.4, abs=0.02)
 
@@ -171,21 +171,23 @@ class TestGraphons:
         assert (few.edge_counts > 0).all()
 
     def test_a_class_without_edge_features_lends_the_other_ones(self):
-        one = Graphon(torch.zeros(4, 4).double(), torch.zeros(4, 1), torch.ones(1), torch.zeros(0, 1, dtype=torch.long))
-        other = Graphon(torch.ones(4, 4).double(), torch.zeros(4, 1), torch.ones(1), torch.tensor([[3]]))
-        for pair in ((one, other), (other, one)):
+        first = Graphon(
+            torch.zeros(4, 4).double(), torch.zeros(4, 1), torch.ones(1), torch.zeros(0, 1, dtype=torch.long)
+        )
+        second = Graphon(torch.ones(4, 4).double(), torch.zeros(4, 1), torch.ones(1), torch.tensor([[3]]))
+        for pair in ((first, second), (second, first)):
             assert sample_graphs(*pair, 0.5, 10, PLAIN, seeded()).edge_attr.unique().tolist() == [3]
 
     def test_one_seed_decides_everything_and_no_other_stream_is_touched(self):
         before = torch.get_rng_state()
         groups = [constant(0.4, 8), constant(0.6, 8, (0.0, 1.0))]
-        one, other, third = (mixed_graphs(groups, 12, 10, 0.2, PLAIN, seeded(seed)) for seed in (3, 3, 4))
-        assert same_graphs(one, other)
-        assert not torch.equal(one.node_counts, third.node_counts) or not torch.equal(one.y, third.y)
+        first, second, third = (mixed_graphs(groups, 12, 10, 0.2, PLAIN, seeded(seed)) for seed in (3, 3, 4))
+        assert same_graphs(first, second)
+        assert not torch.equal(first.node_counts, third.node_counts) or not torch.equal(first.y, third.y)
         assert torch.equal(torch.get_rng_state(), before)
-        assert (one.y.min(1).values >= 0.1 - 1e-6).all()  # shares lie between 0.1 and 0.2
-        assert (one.y.min(1).values <= 0.2 + 1e-6).all()
-        assert torch.allclose(one.y.sum(1), torch.ones(12))
+        assert (first.y.min(1).values >= 0.1 - 1e-6).all()  # shares lie between 0.1 and 0.2
+        assert (first.y.min(1).values <= 0.2 + 1e-6).all()
+        assert torch.allclose(first.y.sum(1), torch.ones(12))
 
     def test_classes_of_every_kind_of_label(self):
         group, label = class_labels(torch.tensor([2, 0]), Task("multiclass", 3, "accuracy"))
@@ -202,7 +204,7 @@ class TestGraphons:
     def test_joined_batches_are_the_batch_of_all(self, any_set, layout):
         schema, graphs = any_set
         erm = build_method("erm", schema, SMALL, method_settings("erm", {})).double()
-        more = Gatherer(graphs).padded(torch.tensor([4, 0, 2]), Shape(3, 30, 40))
+        more = Gatherer(graphs).padded(torch.tensor([4, 0, 2]), BatchShape(3, 30, 40))
         joint = join(whole(graphs, layout), more)
         plain = whole(graphs.select(torch.tensor([0, 1, 2, 3, 4, 5, 4, 0, 2])))
         logits = erm(doubled(joint))  # in training mode: batch norm must see the real rows of both

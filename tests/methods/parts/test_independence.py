@@ -24,8 +24,8 @@ def golden_features():
 class TestDecorrelation:
     def test_golden(self):
         weights = [uniform(3), torch.tensor([0.5, 0.25, 0.25]).double(), torch.tensor([0.0, 1.0, 0.0]).double()]
-        found = [decorrelation(golden_features(), weight).item() for weight in weights]
-        assert found == pytest.approx([0.0172568507, 3.0380347974e-5, 0], abs=1e-9)
+        actual = [decorrelation(golden_features(), weight).item() for weight in weights]
+        assert actual == pytest.approx([0.0172568507, 3.0380347974e-5, 0], abs=1e-9)
 
     @pytest.mark.parametrize("pairs", ["same", "all"])
     @pytest.mark.parametrize("shape", [(3, 7, 4), (2, 4, 9), (2, 5, 1)])
@@ -40,8 +40,8 @@ class TestDecorrelation:
                     for j in range(shape[2]):
                         if i == j or (pairs == "same" and k != m):
                             continue
-                        one, two = features[k, :, i], features[m, :, j]
-                        covariance = (weights * one * two).sum() - (weights * one).sum() * (weights * two).sum()
+                        first, two = features[k, :, i], features[m, :, j]
+                        covariance = (weights * first * two).sum() - (weights * first).sum() * (weights * two).sum()
                         expected += covariance.item() ** 2
         assert decorrelation(features, weights, pairs).item() == pytest.approx(expected, abs=1e-9)
 
@@ -53,14 +53,14 @@ class TestDecorrelation:
 
     def test_independent_coordinates_cost_ever_less_and_dependent_ones_do_not(self):
         torch.manual_seed(0)
-        found = []
+        actual = []
         for rows in (100, 2000):
             z = torch.randn(rows, 3, dtype=torch.double)
             z = torch.cat([z, z[:, :1].square()], dim=1)  # the last depends on the first and does not correlate with it
             features = fourier_features(z, torch.ones(1, 1, 4).double(), torch.zeros(1, 1, 4).double())
-            found.append((decorrelation(features[:, :, :3], uniform(rows)), decorrelation(features, uniform(rows))))
-        assert found[1][0] < found[0][0] / 10
-        assert found[1][0] < 1e-3 < 1e-2 < found[1][1]
+            actual.append((decorrelation(features[:, :, :3], uniform(rows)), decorrelation(features, uniform(rows))))
+        assert actual[1][0] < actual[0][0] / 10
+        assert actual[1][0] < 1e-3 < 1e-2 < actual[1][1]
 
     def test_features_of_the_paper_and_of_the_code(self):
         z, settings = (
@@ -77,11 +77,11 @@ class TestDecorrelation:
 
     def test_standardised_rows_leave_padding_out(self):
         z, valid = torch.randn(6, 3).double() * 5 + 2, torch.tensor([True] * 4 + [False] * 2)
-        found = standardised(z, valid)
-        assert torch.allclose(found[:4].mean(0), torch.zeros(3).double(), atol=1e-12)
-        assert torch.allclose(found[:4].var(0, correction=0), torch.ones(3).double(), atol=1e-4)
-        assert (found[4:] == 0).all()
-        assert torch.allclose(found[:4], standardised(z[:4], valid[:4]))
+        actual = standardised(z, valid)
+        assert torch.allclose(actual[:4].mean(0), torch.zeros(3).double(), atol=1e-12)
+        assert torch.allclose(actual[:4].var(0, correction=0), torch.ones(3).double(), atol=1e-4)
+        assert (actual[4:] == 0).all()
+        assert torch.allclose(actual[:4], standardised(z[:4], valid[:4]))
 
     def test_price_grows_with_the_square_of_the_width(self):
         z, valid = correlated(10, 6), torch.ones(10).bool()
@@ -93,8 +93,8 @@ class TestHSIC:
     def test_golden(self):
         z = torch.arange(4).double()
         blocks = torch.stack([z, z.square(), torch.ones(4).double()])[:, :, None]
-        found = hsic(gaussian_kernels(blocks, torch.ones(4).bool()), uniform(4), torch.tensor(4))
-        assert found[0].tolist() == pytest.approx([0.2109122680, 0.2290774272, 0], abs=1e-9)
+        actual = hsic(gaussian_kernels(blocks, torch.ones(4).bool()), uniform(4), torch.tensor(4))
+        assert actual[0].tolist() == pytest.approx([0.2109122680, 0.2290774272, 0], abs=1e-9)
 
     @pytest.mark.parametrize("bandwidth", ["one", "median"])
     def test_it_equals_a_plain_loop(self, bandwidth):
@@ -106,14 +106,14 @@ class TestHSIC:
             pairs = sorted(apart[a, b].item() for a in range(n) for b in range(n) if a != b)
             kernels.append((-apart / (2 * (1 if bandwidth == "one" else pairs[(len(pairs) - 1) // 2]))).exp())
         centre = torch.eye(n).double() - 1 / n
-        found = hsic(gaussian_kernels(blocks, torch.ones(n).bool(), bandwidth), uniform(n), torch.tensor(n))
+        actual = hsic(gaussian_kernels(blocks, torch.ones(n).bool(), bandwidth), uniform(n), torch.tensor(n))
         for i in range(3):
             for j in range(3):
                 expected = torch.trace(kernels[i] @ centre @ kernels[j] @ centre) / (n - 1) ** 2
-                assert found[i, j].item() == pytest.approx(expected.item(), abs=1e-6)
+                assert actual[i, j].item() == pytest.approx(expected.item(), abs=1e-6)
         flat = blocks.transpose(0, 1).flatten(1)
         total = hsic_dependence(flat, torch.ones(n).bool(), 3, bandwidth)(uniform(n))
-        assert total.item() == pytest.approx(1e3 * (found[0, 1] + found[0, 2] + found[1, 2]).item())
+        assert total.item() == pytest.approx(1e3 * (actual[0, 1] + actual[0, 2] + actual[1, 2]).item())
 
     def test_whole_weights_are_repeated_rows(self):
         """A graph of weight 2 is that graph twice: weights act on the kernels."""
@@ -121,17 +121,17 @@ class TestHSIC:
         blocks, weights = torch.randn(2, 4, 3).double(), torch.tensor([2, 1, 0, 1])
         twice = blocks.repeat_interleave(weights, dim=1)
         expected = hsic(gaussian_kernels(twice, torch.ones(4).bool()), uniform(4), torch.tensor(4))
-        found = hsic(gaussian_kernels(blocks, torch.ones(4).bool()), weights / weights.sum().double(), torch.tensor(4))
-        assert torch.allclose(found, expected)
+        actual = hsic(gaussian_kernels(blocks, torch.ones(4).bool()), weights / weights.sum().double(), torch.tensor(4))
+        assert torch.allclose(actual, expected)
 
     def test_it_sees_dependence_and_not_its_absence(self):
         torch.manual_seed(0)
         z = torch.randn(400, dtype=torch.double)
         blocks = torch.stack([z, z.square(), torch.randn(400).double()])[:, :, None]
-        found = hsic(gaussian_kernels(blocks, torch.ones(400).bool(), "median"), uniform(400), torch.tensor(400))
-        assert found[0, 0] > 0.05
-        assert found[0, 2] < 1e-3
-        assert found[0, 1] > 10 * found[0, 2]
+        actual = hsic(gaussian_kernels(blocks, torch.ones(400).bool(), "median"), uniform(400), torch.tensor(400))
+        assert actual[0, 0] > 0.05
+        assert actual[0, 2] < 1e-3
+        assert actual[0, 1] > 10 * actual[0, 2]
 
     def test_padding_does_not_count(self):
         torch.manual_seed(0)

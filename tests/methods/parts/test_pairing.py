@@ -38,9 +38,9 @@ class TestPairs:
             graph_mask=torch.arange(8) < 6,
         )
         first, second = (torch.cat([part, wild]).requires_grad_() for part in (h, e))
-        found = mean_risk(*all_pairs(first, second, padded), schema.task)
-        assert found.item() == pytest.approx(expected.item(), abs=1e-12)
-        for grad in torch.autograd.grad(found, (first, second)):
+        actual = mean_risk(*all_pairs(first, second, padded), schema.task)
+        assert actual.item() == pytest.approx(expected.item(), abs=1e-12)
+        for grad in torch.autograd.grad(actual, (first, second)):
             assert (grad[6:] == 0).all()
             assert (grad[:6] != 0).any()
 
@@ -50,10 +50,10 @@ class TestPairs:
         batch = whole(graphs, layout)
         order = permutation(batch, torch.Generator().manual_seed(1))
         values = torch.randn(batch.num_graphs, 5)
-        found, other = reordered(values, batch, order)
-        for place, taken in enumerate(order.tolist()):
-            assert torch.equal(found[place], values[taken])
-            assert torch.equal(other.y[place].nan_to_num(9), batch.y[taken].nan_to_num(9))
+        actual, partners = reordered(values, batch, order)
+        for index, taken in enumerate(order.tolist()):
+            assert torch.equal(actual[index], values[taken])
+            assert torch.equal(partners.y[index].nan_to_num(9), batch.y[taken].nan_to_num(9))
         assert not torch.equal(order, torch.arange(batch.num_graphs))
         if layout == "padded":
-            assert torch.equal(other.graph_mask, batch.graph_mask)
+            assert torch.equal(partners.graph_mask, batch.graph_mask)

@@ -28,6 +28,6 @@ class TestRandomMask:
         first = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
         torch.rand(100)
         again = random_mask(batch, 0.2, torch.Generator().manual_seed(5), torch.float)
-        other = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
+        second = random_mask(batch, 0.2, torch.Generator().manual_seed(6), torch.float)
         assert torch.equal(first.edge, again.edge)
-        assert not torch.equal(first.edge, other.edge)
+        assert not torch.equal(first.edge, second.edge)

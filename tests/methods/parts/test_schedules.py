@@ -8,14 +8,14 @@ def test_golden_ramp():
 
 
 def test_golden_power():
-    found = [power(0.01, epoch, 1.6) for epoch in (0, 1, 10, 100)]
-    assert found == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
+    actual = [power(0.01, epoch, 1.6) for epoch in (0, 1, 10, 100)]
+    assert actual == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
     assert power(0.5, 0, 0) == 0.5
 
 
 def test_staircase_falls_to_its_end():
-    found = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 9, 10, 20, 30)]
-    assert found == pytest.approx([0.9, 0.9, 0.8, 0.7, 0.7])
+    actual = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 9, 10, 20, 30)]
+    assert actual == pytest.approx([0.9, 0.9, 0.8, 0.7, 0.7])
 
 
 def test_warm_up_holds_at_one():
@@ -24,5 +24,5 @@ def test_warm_up_holds_at_one():
 
 
 def test_the_bottleneck_falls_by_steps():
-    found = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 1, 9, 10, 19, 20, 30, 99)]
-    assert found == pytest.approx([0.9, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7])
+    actual = [staircase(epoch, 10, 0.9, 0.1, 0.7) for epoch in (0, 1, 9, 10, 19, 20, 30, 99)]
+    assert actual == pytest.approx([0.9, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7])

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from outland.graphs import PackedGraphs
 from outland.methods.parts.subgraphs import embed_part, pool_part, split, top_edges
-from outland.nn import BackboneSettings, GraphNet, Mask, statistics_kept
+from outland.nn import BackboneSettings, GraphNet, Mask, frozen_running_stats
 from tests.cases import SMALL, doubled
 from tests.conftest import REAL, odd_graphs, undirected, whole
 from tests.methods.cases import drawn_scores, some
@@ -132,7 +132,7 @@ class TestEmbedPart:
         net = GraphNet(SMALL, REAL).double()
         part = Mask.full(batch, 1.0, torch.double)
         before = {name: value.clone() for name, value in net.named_buffers() if "running" in name}
-        with statistics_kept(net):
+        with frozen_running_stats(net):
             forgotten = embed_part(net, batch, part)
         assert all(torch.equal(value, net.get_buffer(name)) for name, value in before.items())
         assert torch.equal(forgotten, embed_part(net, batch, part))

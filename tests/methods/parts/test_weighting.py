@@ -28,8 +28,8 @@ class TestWeighter:
 
     def test_simplex(self):
         valid = torch.tensor([True, False, True, True])
-        found = simplex(torch.tensor([1e4, 7.0, 1e4, -1e4]).double(), valid)
-        assert found.tolist() == [0.5, 0, 0.5, 0]
+        actual = simplex(torch.tensor([1e4, 7.0, 1e4, -1e4]).double(), valid)
+        assert actual.tolist() == [0.5, 0, 0.5, 0]
         assert (simplex(torch.ones(49), torch.ones(49).bool(), 49) == 1).all()
         assert (simplex(torch.ones(4), torch.zeros(4).bool()) == 0).all()
 
@@ -52,7 +52,7 @@ class TestWeighter:
     def test_inner_steps_equal_sgd_with_momentum(self):
         z, valid = correlated(), torch.ones(40).bool()
         weighter = self.weighter(memory=0, inner_steps=6, inner_lr=0.7)
-        found = weighter.descend(torch.ones(40).double(), valid, valid, frozen()(z, valid))
+        actual = weighter.descend(torch.ones(40).double(), valid, valid, frozen()(z, valid))
         logits = torch.ones(40, dtype=torch.double, requires_grad=True)
         optimizer = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
         for step in range(6):
@@ -61,17 +61,17 @@ class TestWeighter:
             optimizer.zero_grad()
             (frozen()(z, valid)(weights) / 70 + weights.square().sum()).backward()
             optimizer.step()
-        assert torch.allclose(found, logits.detach(), atol=1e-9)
+        assert torch.allclose(actual, logits.detach(), atol=1e-9)
 
     def test_dependence_falls_with_frozen_draws(self):
         z, valid = correlated(), torch.ones(40).bool()
-        found = []
+        actual = []
         for steps in (0, 2, 5, 10, 20):
             weighter = self.weighter(memory=0, inner_steps=steps, inner_lr=0.1)
             weights = weighter(z, so_many(40), frozen()) / 40
-            found.append(frozen()(z, valid)(weights).item())
-        assert found == sorted(found, reverse=True)
-        assert found[-1] < 0.7 * found[0]
+            actual.append(frozen()(z, valid)(weights).item())
+        assert actual == sorted(actual, reverse=True)
+        assert actual[-1] < 0.7 * actual[0]
 
     @pytest.mark.parametrize("width", [64, 300, 600])
     def test_default_weights_are_neither_uniform_nor_on_a_few_graphs(self, width):
@@ -126,15 +126,15 @@ class TestWeighter:
         graphs = PackedGraphs.from_data_list(odd_graphs())
         exact, padded = whole(graphs), padded_with_graphs(graphs)
         z = correlated(padded.num_graphs)
-        found = []
+        actual = []
         for batch in (exact, padded):
             weighter = self.weighter()
-            found.append((weighter(z[: batch.num_graphs], batch, frozen()), *weighter.buffers()))
-        assert torch.allclose(found[0][0], found[1][0][:6])
-        assert (found[1][0][6:] == 0).all()
-        for one, other in zip(found[0][1:], found[1][1:], strict=True):
-            assert torch.allclose(one, other)
-        assert found[1][3].sum() == 6
+            actual.append((weighter(z[: batch.num_graphs], batch, frozen()), *weighter.buffers()))
+        assert torch.allclose(actual[0][0], actual[1][0][:6])
+        assert (actual[1][0][6:] == 0).all()
+        for first, second in zip(actual[0][1:], actual[1][1:], strict=True):
+            assert torch.allclose(first, second)
+        assert actual[1][3].sum() == 6
 
     @pytest.mark.parametrize(("schema", "graphs"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
     def test_weighted_risk_equals_a_plain_loop(self, schema, graphs):
@@ -144,12 +144,12 @@ class TestWeighter:
         logits, weights = method(batch), torch.rand(batch.num_graphs).double() * batch.graph_mask
         total = number = 0.0
         for i in range(6):
-            one, label = logits[i], batch.y[i]
+            row, label = logits[i], batch.y[i]
             if schema.task.kind == "multiclass":
-                rows = [(-one.log_softmax(0)[label]).item()]
+                rows = [(-row.log_softmax(0)[label]).item()]
             else:
-                rows = [-(o if y else -o).sigmoid().log().item() for o, y in zip(one, label, strict=True) if y == y]
+                rows = [-(o if y else -o).sigmoid().log().item() for o, y in zip(row, label, strict=True) if y == y]
             total += weights[i].item() * sum(rows)
             number += weights[i].item() * len(rows)
-        found = weighted_risk(logits, batch, schema.task, weights)
-        assert found.item() == pytest.approx(total / number, abs=1e-9)
+        actual = weighted_risk(logits, batch, schema.task, weights)
+        assert actual.item() == pytest.approx(total / number, abs=1e-9)

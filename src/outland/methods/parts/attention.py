@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from outland.graphs import GraphBatch
 from outland.nn import BackboneSettings, Mask
-from outland.nn.convs import GCN, Wiring
+from outland.nn.convs import GCN, LayerInputs
 from outland.nn.dropout import Dropout
 from outland.nn.norm import norm
 from outland.nn.pair import pair_linear
@@ -45,7 +45,7 @@ class Branch(nn.Module):
     def forward(self, h: Tensor, mask: Mask, batch: GraphBatch) -> Tensor:
         """Embeddings `[B, d]`."""
         x = self.norm(h * mask.node[:, None], batch.node_mask)
-        z = self.conv(x, Wiring(batch, mask.edge, None), x).relu()
+        z = self.conv(x, LayerInputs(batch, mask.edge, None), x).relu()
         return batch.mean_nodes(z) if self.pool == "mean" else batch.sum_nodes(z)
 
 
@@ -59,7 +59,7 @@ def instance_norm(values: Tensor, batch: GraphBatch, over: Over, eps: float = 1e
 def _broadcast(values: Tensor, batch: GraphBatch, over: Over) -> Tensor:
     """The graph's value for each of its rows; 0 for padding."""
     if over == "node":
-        return batch.spread(values)
+        return batch.broadcast_to_nodes(values)
     if batch.graph_mask is not None:
         values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
     return values.index_select(0, batch.edge_batch)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from outland.graphs import Features, GraphBatch, PackedGraphs, Task
-from outland.graphs.packed import reverse_edges, smallest
+from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.methods.parts.ranking import rank_within_group
 
 _TRIES = 100
@@ -125,11 +125,11 @@ def sample_graphs(
     node_counts, edge_counts = used.sum(1), 2 * edges.sum(1)
     return PackedGraphs(
         x=_sample_nodes(share * first.nodes + (1 - share) * second.nodes, used, features, random),
-        edge_index=smallest(edge_index),
+        edge_index=to_smallest_int(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=(share * first.label + (1 - share) * second.label).float().repeat(count, 1),
-        reverse=smallest(reverse_edges(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
         edge_attr=_sample_edges(first, second, share, len(graph), random),
     )
 

@@ -1,16 +1,10 @@
 """The regulariser on the share of a graph that a mask keeps."""
 
-from collections.abc import Callable
-from typing import Literal
-
 from torch import Tensor
 
-from outland import kernels
 from outland.graphs import GraphBatch
 from outland.nn import Mask
-
-Indicator = Literal["hard", "soft", "none"]
-_SHARPNESS = 10.0
+from outland.ops import Indicator, ratio_penalties
 
 
 def ratio_penalty(
@@ -26,22 +20,5 @@ def ratio_penalty(
     :math:`\lambda` of the entries lies above one half, :math:`|\tfrac1k\sum\sigma(10(2M-1)) - \lambda|`, so that
     masks become uneven as the paper wants; or `none`. A graph without edges has no edge penalty.
     """
-    if batch.members is not None and batch.edge_members is not None and kernels.fits(mask.node) and indicator != "soft":
-        from outland.kernels.ratio import ratio_penalties  # needs Triton
-
-        by_graph = (batch.members.pointers, batch.edge_members.pointers)
-        ratios = (node_ratio, edge_ratio)
-        return batch.mean_graphs(ratio_penalties(mask.node, mask.edge, by_graph, ratios, indicator == "hard"))
-    has_edges = batch.edge_count > 0
-    nodes = _penalty(batch.mean_nodes, mask.node, node_ratio, indicator)
-    edges = _penalty(batch.mean_edges, mask.edge, edge_ratio, indicator)
-    return batch.mean_graphs(nodes + edges * has_edges)
-
-
-def _penalty(mean: Callable[[Tensor], Tensor], mask: Tensor, ratio: float, indicator: Indicator) -> Tensor:
-    penalty = (mean(mask) - ratio).abs()
-    if indicator == "hard":
-        penalty = penalty + (mean((mask > 0).to(mask.dtype)) - ratio)
-    elif indicator == "soft":
-        penalty = penalty + (mean((_SHARPNESS * (2 * mask - 1)).sigmoid()) - ratio).abs()
-    return penalty
+    segments = (batch.node_segments, batch.edge_segments)
+    return batch.mean_graphs(ratio_penalties(mask.node, mask.edge, *segments, node_ratio, edge_ratio, indicator))

@@ -1,0 +1,55 @@
+"""Index arithmetic on the flat rows of a set of graphs."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+BLOCK = 4096  # graphs whose edges are looked at together
+
+
+def rows_of_graphs(index: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
+    """The rows that belong to the graphs at `index`, graph after graph."""
+    picked = counts[index]
+    shift = offsets[index] - (picked.cumsum(0) - picked)
+    return torch.arange(int(picked.sum())) + shift.repeat_interleave(picked)
+
+
+def edge_blocks(node_counts: Tensor, edge_counts: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """The edges of some graphs at a time: their rows, and the node and edge counts of their graphs."""
+    first = 0
+    for nodes, edges in zip(node_counts.split(BLOCK), edge_counts.split(BLOCK), strict=True):
+        last = first + int(edges.sum())
+        yield slice(first, last), nodes, edges
+        first = last
+
+
+def starts_by_edge(counts: Tensor, edge_counts: Tensor) -> Tensor:
+    """For each edge the first row of its graph, of rows that number `counts` in each graph."""
+    return (counts.cumsum(0) - counts).repeat_interleave(edge_counts)
+
+
+def reverse_edges(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
+    """For each edge the position of its other direction among its graph's edges; its own if there is none.
+
+    Parallel edges are paired in order, so the result is its own inverse.
+    """
+    source, target = edge_index.long() + starts_by_edge(node_counts, edge_counts)
+    total = int(node_counts.sum())
+    forward, backward = source * total + target, target * total + source
+    keys, order = forward.sort(stable=True)
+    if not len(keys):
+        return torch.zeros(0, dtype=torch.long)
+    copy = torch.empty_like(order)
+    copy[order] = torch.arange(len(keys)) - torch.searchsorted(keys, keys)
+    position = torch.searchsorted(keys, backward) + copy
+    inside = position.clamp(max=len(keys) - 1)
+    has_reverse = (position < len(keys)) & (keys[inside] == backward)
+    partner = torch.where(has_reverse, order[inside], torch.arange(len(keys)))
+    return partner - starts_by_edge(edge_counts, edge_counts)
+
+
+def to_smallest_int(values: Tensor) -> Tensor:
+    """The same whole numbers, from 0 up, in the smallest type that holds them: sets of graphs are mostly edges."""
+    top = int(values.max()) if values.numel() else 0
+    return values.to(torch.uint8 if top < 2**8 else torch.int16 if top < 2**15 else torch.int32)

@@ -1,0 +1,89 @@
+"""A linear layer and the batch norm after it, as one where that pays.
+
+Four ways lead to the same numbers up to rounding:
+
+- on a GPU, small products in TF32 have a kernel that also computes the moments, or applies the running statistics;
+- on a CPU, a frozen norm is folded into the linear layer: one affine map;
+- on a CPU, while training, the bias is left out of the rows, since batch norm takes it away again, and added to the
+  running mean: one pass over the rows less;
+- else the linear layer is followed by `batch_norm`.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from outland.ops.dispatch import has_tf32, op
+from outland.ops.dropout import DropoutDraws
+from outland.ops.norm import NormState, batch_norm, needs_grad
+
+MOST_ROWS, LEAST_WIDTH = 2048, 16  # of small products
+
+
+def is_small(x: Tensor) -> bool:
+    """Whether the kernel for small products in TF32 takes these rows."""
+    if x.dtype != torch.float32 or not 0 < len(x) <= MOST_ROWS or x.shape[1] < LEAST_WIDTH:
+        return False
+    is_allowed = torch.get_float32_matmul_precision() != "highest" and not torch.is_autocast_enabled(x.device.type)
+    return is_allowed and has_tf32(x.device)
+
+
+def _supported(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mask: Tensor | None,
+    state: NormState,
+    relu: bool = False,
+    dropout: DropoutDraws | None = None,
+) -> bool:
+    if not state.training and (dropout is not None or needs_grad(x, weight, bias)):
+        return False
+    return state.has_kernel and is_small(x)
+
+
+@op("outland.ops.triton.linear:linear_norm", _supported)
+def linear_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mask: Tensor | None,
+    state: NormState,
+    relu: bool = False,
+    dropout: DropoutDraws | None = None,
+) -> Tensor:
+    """`batch_norm(x @ weight.T + bias, mask, state, relu, dropout)`: `[N, i]` to `[N, d]`.
+
+    While training `bias` should need no gradient: it would be 0 but for rounding.
+    """
+    folded = fold_batch_norm(weight, bias, state) if dropout is None else None
+    if folded is not None:
+        out = functional.linear(x, *folded)
+        return out.relu_() if relu else out
+    if _on_cpu(x) and mask is None and len(x) > 0 and _bias_cancels(bias, state):
+        out = batch_norm(x @ weight.T, None, state, relu, dropout)
+        assert state.momentum is not None
+        state.running_mean.data.add_(bias.data, alpha=state.momentum)  # autograd keeps it, to read in eval mode only
+        return out
+    return batch_norm(functional.linear(x, weight, bias), mask, state, relu, dropout)
+
+
+def fold_batch_norm(weight: Tensor, bias: Tensor, state: NormState) -> tuple[Tensor, Tensor] | None:
+    """Weight and bias of a linear layer and its frozen batch norm as one linear layer.
+
+    None where either has a gradient or the norm trains, and on a GPU, whose kernels do both at once.
+    """
+    if not (_on_cpu(weight) and state.is_frozen) or needs_grad(weight, bias):
+        return None
+    scale = state.weight * (state.running_var + state.eps).rsqrt()
+    return weight * scale[:, None], torch.addcmul(state.bias, bias - state.running_mean, scale)
+
+
+def _bias_cancels(bias: Tensor, state: NormState) -> bool:
+    """Whether the norm subtracts the bias again, and its share in the running mean is known."""
+    return state.training and state.momentum is not None and not state.synchronized and not bias.requires_grad
+
+
+def _on_cpu(tensor: Tensor) -> bool:
+    """Whether a CPU computes in the tensor's own precision: under autocast layers are left as they are."""
+    return tensor.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

@@ -1,0 +1,117 @@
+"""How far the mean of each graph's mask is from a ratio: one launch forward and one back."""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from outland.ops.csr import Segments
+
+
+def ratio_penalties(
+    node: Tensor,
+    edge: Tensor,
+    nodes: Segments,
+    edges: Segments,
+    node_ratio: float,
+    edge_ratio: float,
+    indicator: str = "hard",
+) -> Tensor:
+    """See `ops.ratio_penalties`, for any `indicator` but `soft`."""
+    grouped = (nodes.ptr, edges.ptr, node_ratio, edge_ratio)
+    penalties: Tensor = _RatioPenalties.apply(node.contiguous(), edge.contiguous(), *grouped, indicator == "hard")
+    return penalties
+
+
+class _RatioPenalties(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        node: Tensor,
+        edge: Tensor,
+        node_ptr: Tensor,
+        edge_ptr: Tensor,
+        node_ratio: float,
+        edge_ratio: float,
+        hard: bool,
+    ) -> Tensor:
+        graphs = len(node_ptr) - 1
+        out, signs = node.new_empty(graphs), node.new_empty(2, graphs, dtype=torch.float32)
+        if graphs:
+            _ratio_penalties_forward[(graphs,)](
+                node, edge, node_ptr, edge_ptr, out, signs, node_ratio, edge_ratio, graphs, hard, 128
+            )
+        ctx.save_for_backward(node_ptr, edge_ptr, signs)
+        ctx.node, ctx.edge = node.shape, edge.shape
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        node_ptr, edge_ptr, signs = ctx.saved_tensors
+        graphs = len(grad)
+        if not graphs:  # there is nothing but padding
+            return grad.new_zeros(ctx.node), grad.new_zeros(ctx.edge), None, None, None, None, None
+        grad_node, grad_edge = grad.new_empty(ctx.node), grad.new_empty(ctx.edge)
+        rows = (len(grad_node), len(grad_edge))
+        _ratio_penalties_backward[(graphs + 1,)](
+            grad.contiguous(), node_ptr, edge_ptr, signs, grad_node, grad_edge, *rows, graphs, 128
+        )
+        return grad_node, grad_edge, None, None, None, None, None
+
+
+@triton.jit
+def _share(values, ptr, graph, ratio, HARD: tl.constexpr, K: tl.constexpr):
+    """The penalty of one graph's entries, and the gradient of each of them."""
+    first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
+    total = tl.zeros((K,), tl.float32)
+    above = tl.zeros((K,), tl.float32)
+    for start in range(first, last, K):
+        row = start + tl.arange(0, K)
+        value = tl.load(values + row, mask=row < last, other=0).to(tl.float32)
+        total += value
+        above += (value > 0).to(tl.float32)
+    count = tl.maximum(last - first, 1).to(tl.float32)
+    excess = tl.sum(total, 0) / count - ratio
+    penalty = tl.abs(excess)
+    if HARD:
+        penalty += tl.sum(above, 0) / count - ratio
+    sign = (excess > 0).to(tl.float32) - (excess < 0).to(tl.float32)
+    return penalty, sign / count
+
+
+@triton.jit(do_not_specialize=["graphs"])
+def _ratio_penalties_forward(
+    node, edge, node_ptr, edge_ptr, out, signs, node_ratio, edge_ratio, graphs, HARD: tl.constexpr, K: tl.constexpr
+):  # fmt: skip
+    graph = tl.program_id(0)
+    penalty, sign = _share(node, node_ptr, graph, node_ratio, HARD, K)
+    edge_penalty, edge_sign = _share(edge, edge_ptr, graph, edge_ratio, HARD, K)
+    has_edges = (tl.load(edge_ptr + graph + 1) > tl.load(edge_ptr + graph)).to(tl.float32)
+    tl.store(out + graph, penalty + edge_penalty * has_edges)
+    tl.store(signs + graph, sign)
+    tl.store(signs + graphs + graph, edge_sign)
+
+
+@triton.jit(do_not_specialize=["graphs", "all_nodes", "all_edges"])
+def _ratio_penalties_backward(
+    grad, node_ptr, edge_ptr, signs, grad_node, grad_edge, all_nodes, all_edges, graphs, K: tl.constexpr
+):  # fmt: skip
+    """One program a graph, and one for the padding, whose gradient is 0."""
+    graph = tl.program_id(0)
+    padding = graph == graphs
+    clamped = tl.minimum(graph, graphs - 1)
+    grad_out = tl.load(grad + clamped).to(tl.float32)
+    for side in tl.static_range(2):
+        ptr, target, rows = node_ptr, grad_node, all_nodes
+        if side == 1:
+            ptr, target, rows = edge_ptr, grad_edge, all_edges
+        first = tl.load(ptr + graph)
+        last = tl.where(padding, rows, tl.load(ptr + clamped + 1))
+        value = tl.where(padding, 0.0, grad_out * tl.load(signs + side * graphs + clamped))
+        for start in range(first, last, K):
+            row = start + tl.arange(0, K)
+            tl.store(target + row, tl.zeros((K,), tl.float32) + value, mask=row < last)

@@ -1,0 +1,54 @@
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from outland.chem.featurizer import featurize, parse
+from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, factorize, pack_molecules, read_molecules
+from outland.graphs.edges import reverse_edges
+from tests.conftest import SAMPLES
+
+
+@pytest.fixture(scope="module")
+def bbbp_smiles():
+    with (SAMPLES / "bbbp.csv").open() as stream:
+        return [row["smiles"] for row in csv.DictReader(stream)]
+
+
+def test_streams_keep_order_and_name_failures(bbbp_smiles):
+    stream = [*bbbp_smiles[:3], "", "C" * (MAX_LENGTH + 1), "caffeine", "C\udcff", *bbbp_smiles[3:6]]
+    (chunk,) = read_molecules(iter(stream), MoleculeOptions(canonical=True), "")
+    assert chunk.indices == [0, 1, 2, 7, 8, 9]
+    reasons = dict(chunk.failures)
+    assert reasons[3] == "no SMILES"
+    assert "5001 characters" in reasons[4]
+    assert "cannot read" in reasons[5]
+    assert "not UTF-8" in reasons[6]
+    assert len(chunk.canonical) == len(chunk.scaffolds) == 6
+
+
+def test_processes_give_what_one_process_gives(bbbp_smiles):
+    many, options = bbbp_smiles * 3, MoleculeOptions(canonical=True, fingerprint=True)
+    alone, parallel = (list(read_molecules(iter(many), options, "", workers=workers)) for workers in (1, 2))
+    assert [len(chunk.indices) + len(chunk.failures) for chunk in parallel] == [256] * 3 + [132]
+    for chunk, expected in zip(parallel, alone, strict=True):
+        assert (chunk.indices, chunk.failures, chunk.scaffolds) == (
+            expected.indices,
+            expected.failures,
+            expected.scaffolds,
+        )
+        assert (chunk.canonical, chunk.fingerprints) == (expected.canonical, expected.fingerprints)
+        assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(chunk.molecules, expected.molecules, strict=True))
+
+
+def test_packed_molecules_have_true_reverses(bbbp_smiles):
+    molecules = [featurize(parse(s)) for s in bbbp_smiles[:40] if parse(s) is not None]
+    packed = pack_molecules(molecules, torch.zeros(len(molecules), 1))
+    assert torch.equal(
+        packed.reverse.long(), reverse_edges(packed.edge_index.long(), packed.node_counts, packed.edge_counts)
+    )
+
+
+def test_codes_of_names():
+    assert factorize(["b", "a", "b", "c"]).tolist() == [0, 1, 0, 2]

@@ -1,0 +1,157 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+from outland import ops
+from outland.nn import BatchNorm, Dropout
+from outland.nn.norm import LinearBeforeNorm, linear_norm
+from outland.ops import DropoutSeeds, use_kernels
+from outland.ops.linear import is_small
+from tests.ops.cases import DEVICE, close, needs_triton
+
+WITHIN = 4e-3 if DEVICE.type == "cuda" else 5e-5  # TF32 has ten bits
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """As on a GPU where TF32 is allowed; the modes, training or not, in which the kernel was launched."""
+    modes, kernel = [], ops.linear_norm.kernel
+    monkeypatch.setattr(ops.linear_norm, "kernel", lambda *args: modes.append(args[4].training) or kernel(*args))
+    monkeypatch.setattr("outland.ops.linear.has_tf32", lambda device: True)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    with use_kernels(True):
+        yield modes
+
+
+def parts(rows, inputs, outputs, masked):
+    generator = torch.Generator().manual_seed(rows)
+    linear, norm = LinearBeforeNorm(inputs, outputs), BatchNorm(outputs)
+    with torch.no_grad():
+        for value in (*linear.parameters(), *norm.parameters(), norm.running_mean, norm.running_var):
+            value.copy_(torch.rand(value.shape, generator=generator) + 0.2)
+        linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
+    x, grad = torch.randn(rows, inputs, generator=generator), torch.randn(rows, outputs, generator=generator)
+    mask = (torch.rand(rows, generator=generator) < 0.7) if masked else None
+    if mask is not None:
+        mask[0] = True
+        grad = grad * mask[:, None]
+    moved = (None if value is None else value.to(DEVICE) for value in (x, grad, mask))
+    return linear.to(DEVICE), norm.to(DEVICE), *moved
+
+
+@needs_triton
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(1, 16, 20), (65, 40, 100), (130, 100, 36), (64, 64, 400)])
+def test_the_kernel_equals_the_plain_form(rows, inputs, outputs, frozen, masked, launched, monkeypatch):
+    sides = []
+    for kernels in (False, True):
+        linear, norm, x, grad, mask = parts(rows, inputs, outputs, masked)
+        linear.weight.requires_grad_(not frozen)
+        if kernels:
+            monkeypatch.setattr("outland.ops.triton.norm.norm_moments", None)  # they are at hand
+        x.requires_grad_()
+        with use_kernels(kernels):
+            out = linear_norm(linear, norm, x, mask)  # a ReLU would make steps of what TF32 rounds
+        asked = [x, norm.weight, norm.bias, *([] if frozen else [linear.weight])]
+        real = slice(None) if mask is None else mask
+        sides.append((out[real], *torch.autograd.grad(out, asked, grad), norm.running_mean, norm.running_var))
+    assert launched == [True]
+    for expected, actual in zip(*sides, strict=True):
+        close(actual, expected, WITHIN)
+
+
+@needs_triton
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@torch.no_grad()
+def test_a_frozen_norm_is_applied_at_once(masked, relu, launched, monkeypatch):
+    linear, norm, x, _, mask = parts(150, 40, 70, masked)
+    linear.eval(), norm.eval()
+    norm.running_var[3] = 0  # nothing but ε is left there
+    norm.running_mean[3] = linear(x).mean(0)[3]
+    with monkeypatch.context() as patched:
+        patched.setattr(ops.batch_norm, "kernel", None)  # it is not used
+        actual = linear_norm(linear, norm, x, mask, relu)
+    assert launched == [False]
+    expected = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    expected = expected.relu() if relu else expected
+    close(actual, expected if mask is None else expected * mask[:, None], WITHIN)
+
+
+@needs_triton
+def test_dropout_acts_whichever_form_is_taken(launched):
+    linear, norm, x, _, _ = parts(200, 40, 70, False)
+    dropout = Dropout(0.25)
+    dropout.seeds = DropoutSeeds(torch.Generator().manual_seed(1))
+    dropout.seeds.drawn = torch.tensor([77], device=DEVICE)
+    for training, modes in ((True, [True]), (False, [True])):  # with a frozen norm this kernel does not drop
+        linear.train(training), norm.train(training)
+        with torch.no_grad():
+            share = (linear_norm(linear, norm, x, None, False, dropout) == 0).float().mean().item()
+        assert share == pytest.approx(0.25, abs=4 * (0.25 * 0.75 / (200 * 70)) ** 0.5)
+        assert launched == modes
+
+
+@needs_triton
+@pytest.mark.parametrize("moving", ["x", "linear.weight", "linear.bias", "norm.weight", "norm.bias"])
+def test_every_tensor_that_asks_has_a_gradient_through_a_frozen_norm(moving, launched):
+    linear, norm, x, grad, _ = parts(20, 16, 8, False)
+    linear.eval().requires_grad_(False), norm.eval().requires_grad_(False)
+    named = {"x": x, "linear.weight": linear.weight, "linear.bias": linear.bias}
+    asked = (named | {"norm.weight": norm.weight, "norm.bias": norm.bias})[moving].requires_grad_()
+    (actual,) = torch.autograd.grad(linear_norm(linear, norm, x), asked, grad)
+    plain = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    close(actual, torch.autograd.grad(plain, asked, grad)[0], WITHIN)
+
+
+@needs_triton
+@pytest.mark.parametrize(("synchronized", "training"), [(False, True), (False, False), (True, True)])
+def test_a_norm_without_a_momentum_or_of_several_processes_has_no_kernel(synchronized, training, launched):
+    linear, _, x, _, _ = parts(20, 16, 8, False)
+    norm = BatchNorm(8, momentum=0.1 if synchronized else None).to(DEVICE).train(training)
+    norm.synchronized = synchronized
+    linear.train(training)
+    twin = deepcopy(norm)
+    with torch.no_grad():
+        close(linear_norm(linear, norm, x), twin(linear(x)), WITHIN)
+    assert launched == []
+    for ours, expected in zip(norm.buffers(), twin.buffers(), strict=True):
+        close(ours.double(), expected.double(), WITHIN)
+
+
+@needs_triton
+@pytest.mark.parametrize("training", [True, False])
+def test_nan_stays_nan(training, launched):
+    linear, norm, x, _, _ = parts(70, 16, 8, False)
+    linear.train(training), norm.train(training)
+    with torch.no_grad():
+        linear.weight[2, 5] = torch.nan
+        out = linear_norm(linear, norm, x, relu=True)
+    assert launched == [training]
+    assert out[:, 2].isnan().all()
+    assert out[:, [0, 1, 3, 4, 5, 6, 7]].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "dtype", "precision", "taken"),
+    [
+        (2048, 16, torch.float32, "high", True),
+        (2049, 16, torch.float32, "high", False),
+        (100, 15, torch.float32, "high", False),
+        (100, 16, torch.bfloat16, "high", False),
+        (100, 16, torch.float32, "highest", False),
+        (0, 16, torch.float32, "high", False),
+    ],
+)
+def test_which_products_are_small(rows, width, dtype, precision, taken, monkeypatch):
+    monkeypatch.setattr("outland.ops.linear.has_tf32", lambda device: True)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: precision)
+    x = torch.zeros(rows, width, dtype=dtype)
+    assert is_small(x) is taken
+    with torch.autocast("cpu", torch.bfloat16):
+        assert is_small(x) is False
+    monkeypatch.setattr("outland.ops.linear.has_tf32", lambda device: False)
+    assert is_small(x) is False

@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from outland.graphs import PackedGraphs
+from outland.ops import EdgeCSR, Segments, gather_rows, pool, scatter_rows
+from tests.conftest import odd_graphs, whole
+from tests.ops.cases import DEVICE, close, needs_triton, random_edges
+
+
+def test_gathering_and_scattering_are_each_other_s_gradient():
+    batch = whole(PackedGraphs.from_data_list(odd_graphs()))
+    x = torch.randn(batch.num_nodes, 4, dtype=torch.double, requires_grad=True)
+    e = torch.randn(batch.num_edges, 4, dtype=torch.double, requires_grad=True)
+    target, csr = batch.edge_index[1], batch.incoming
+    assert torch.autograd.gradcheck(lambda x: gather_rows(x, target, csr), (x,))
+    assert torch.autograd.gradcheck(lambda e: scatter_rows(e, target, batch.num_nodes, csr), (e,))
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(), (5,), (3, 2)])
+def test_kernels_of_gathering_and_scattering_equal_the_plain_forms(shape):
+    edges, generator = random_edges(12, 40), torch.Generator().manual_seed(0)
+    target, csr = edges.edge_index[1], edges.incoming
+    nodes, rows = (torch.randn(count, *shape, generator=generator).to(DEVICE) for count in (12, 40))
+    for op, values, grad, size in ((gather_rows, nodes, rows, ()), (scatter_rows, rows, nodes, (12,))):
+        sides = []
+        for form in (op.kernel, op.plain):
+            given = values.clone().requires_grad_()
+            out = form(given, target, *size, csr)
+            sides.append((out, *torch.autograd.grad(out, given, grad)))
+        for actual, expected in zip(*sides, strict=True):
+            close(actual, expected)
+
+
+@needs_triton
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_the_kernel_of_grouped_sums_equals_adding_by_index(mean, in_order):
+    from outland.ops.triton.segment import segment_sum
+
+    generator = torch.Generator().manual_seed(0)
+    group = torch.randint(7, (40,), generator=generator)
+    group = group.sort().values if in_order else group
+    group[group == 3] = 4 if in_order else 2  # an empty group
+    rowptr, perm, _ = EdgeCSR.from_edges(group, group, 7)
+    values = torch.randn(40, 20, generator=generator)
+    expected = torch.zeros(7, 20).index_add(0, group, values)
+    if mean:
+        expected = expected / torch.bincount(group, minlength=7).clamp(min=1)[:, None]
+    perm = None if in_order else perm.to(DEVICE)
+    close(segment_sum(values.to(DEVICE), rowptr.to(DEVICE), perm, mean).cpu(), expected)
+
+
+@needs_triton
+@pytest.mark.parametrize("mean", [False, True])
+def test_pooling_leaves_padding_out_forward_and_back(mean):
+    sizes = torch.tensor([3, 0, 5, 1])
+    batch = torch.arange(4).repeat_interleave(sizes)
+    batch = torch.cat([batch, torch.full((4,), 4)]).to(DEVICE)  # four rows of padding
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)]).to(DEVICE)
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(13, 140, generator=generator).to(DEVICE).requires_grad_()
+    grad = torch.randn(4, 140, generator=generator).to(DEVICE)
+    out = pool.kernel(values, Segments(batch, ptr, sizes.to(DEVICE), padded=True), mean)
+    out.backward(grad)
+    values_grad, values.grad = values.grad, None
+    expected = torch.zeros(5, 140, device=DEVICE).index_add(0, batch, values)[:4]
+    if mean:
+        expected = expected / sizes.clamp(min=1)[:, None].to(DEVICE)
+    expected.backward(grad)
+    close(out, expected)
+    close(values_grad, values.grad)

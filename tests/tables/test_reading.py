@@ -1,0 +1,63 @@
+import gzip
+
+import pytest
+
+from outland.errors import OutlandError
+from outland.tables.reading import column_names
+from tests.tables.cases import ROWS, load, write
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.tsv.gz"])
+def test_every_format_gives_the_same(tmp_path, name):
+    path = tmp_path / name
+    text = ROWS.replace(",", "\t") if ".tsv" in name else ROWS
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    elif name.endswith(".parquet"):
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(pyarrow.BufferReader(ROWS.encode())), path)
+    else:
+        path.write_text(text)
+    splits = load(path, tmp_path)
+    assert column_names(path) == ["smiles", "y"]
+    assert splits.graphs.y[:, 0].tolist() == [float(n % 2) for n in range(1, 21)]
+    assert splits.graphs.node_counts.tolist() == list(range(2, 22))
+
+
+def test_byte_order_mark_and_blank_lines(tmp_path):
+    path = write(tmp_path / "bom.csv", b"\xef\xbb\xbf" + ROWS.replace("\n", "\n\n").encode())
+    assert load(path, tmp_path).source["rows"] == 20
+
+
+def test_files_that_are_no_tables(tmp_path):
+    with pytest.raises(OutlandError, match="there is no file"):
+        load(tmp_path / "none.csv", tmp_path)
+    with pytest.raises(OutlandError, match="its name must end in"):
+        load(write(tmp_path / "t.xlsx", "PK"), tmp_path)
+    with pytest.raises(OutlandError, match="cannot be read"):
+        load(write(tmp_path / "t.csv.gz", "not gzip"), tmp_path)
+    with pytest.raises(OutlandError, match="cannot be read"):
+        load(write(tmp_path / "t.parquet", "not parquet"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ROWS.encode("utf-16"), "is in UTF-16"),
+        ("smiles,löslich\nCC,1\n".encode("latin-1"), "header of .* is not in UTF-8"),
+        (b"smiles,y,y\nCC,1,0\n", "two columns called 'y'"),
+        (b'smiles,y\n"CC,1\nCCC,0\n', "t.csv, line"),
+    ],
+)
+def test_broken_files_get_a_sentence(tmp_path, content, words):
+    with pytest.raises(OutlandError, match=words):
+        load(write(tmp_path / "t.csv", content), tmp_path)
+
+
+def test_excel_says_its_separator(tmp_path):
+    text = "sep=;\nsmiles;y\n" + "".join(f"{'C' * n};{n},5\n" for n in range(1, 15))
+    splits = load(write(tmp_path / "t.csv", text), tmp_path)
+    assert splits.graphs.y[:, 0].tolist() == [n + 0.5 for n in range(1, 15)]
