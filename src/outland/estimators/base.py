@@ -198,6 +198,6 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "epochs": None if total else epochs,
             "method_params": asdict(spec.method_params),
             "backbone": asdict(spec.backbone),
-            "train": train,
+            "train": {**train, "total_samples": total} if total else train,
             "random_state": spec.seed,
         }
