@@ -1,7 +1,6 @@
 """`outland fit`, `predict`, `evaluate` and `explain`, as a person meets them."""
 
 import csv
-import json
 import re
 import shutil
 
