@@ -87,7 +87,7 @@ def test_graphs_of_ones_own():
 
 
 def test_rare_classes_are_balanced_unless_that_is_not_wanted():
-    smiles, labels = bbbp()
+    smiles, _ = bbbp()
     rare = [int(row % 10 == 0) for row in range(len(smiles))]
     balanced = quick(domain="random").fit(smiles, rare).model_
     plain = quick(domain="random", class_weight=None).fit(smiles, rare).model_
