@@ -8,10 +8,10 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import MethodSettings, Phase, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.ranking import both_directions
 from outland.methods.parts.risk import label_losses, mean_over
+from outland.methods.parts.subgraphs import EdgeScorer
 from outland.nn import BackboneSettings, Mask
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 

@@ -38,12 +38,7 @@ class GREASettings(MethodSettings):
 
 
 class Gate(nn.Module):
-    """A GNN and a two-layer head that give the share of each node in the rationale `[N]`.
-
-    Args:
-        backbone: settings of the GNN, its depth included.
-        schema: of the graphs.
-    """
+    """A GNN and a two-layer head that give the share of each node in the rationale `[N]`."""
 
     def __init__(self, backbone: BackboneSettings, schema: Schema) -> None:
         super().__init__()

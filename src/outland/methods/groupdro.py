@@ -38,10 +38,7 @@ class GroupDRO(ERM[GroupDROSettings]):
     name = "groupdro"
     citation = "Sagawa et al., ICLR 2020"
     needs_environments = True
-    space = {
-        "step": (1e-3, 1e-2, 1e-1, 1.0),
-        "memory": ("batch", "persistent"),
-    }
+    space = {"step": (1e-3, 1e-2, 1e-1, 1.0), "memory": ("batch", "persistent")}
     log_weights: Tensor
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GroupDROSettings | None = None) -> None:

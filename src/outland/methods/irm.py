@@ -8,8 +8,7 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Task
 from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_means
-from outland.methods.parts.penalty import PenaltySettings
+from outland.methods.parts.environments import PenaltySettings, environment_means
 from outland.methods.parts.ranking import rank_within_group
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.settings import settings

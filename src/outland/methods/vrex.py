@@ -3,8 +3,7 @@
 from outland.graphs import GraphBatch
 from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_risks, variance_over
-from outland.methods.parts.penalty import PenaltySettings
+from outland.methods.parts.environments import PenaltySettings, environment_risks, variance_over
 from outland.settings import NonNegative, settings
 
 

@@ -4,29 +4,33 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
-from outland.methods.parts.edge_scorer import EdgeScorer
-from outland.methods.parts.ranking import rank_within_group
-from outland.nn import BackboneSettings, GraphNet, Mask
+from outland.methods.parts.ranking import Rounding, top_edges
+from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, PairLinear
 from outland.settings import Fraction, PositiveInt, settings
 
-Rounding = Literal["ceil", "floor"]
 
+class EdgeScorer(nn.Module):
+    r"""A GNN and a two-layer network on the two ends of each edge; both directions share the mean of their scores.
 
-def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Rounding = "ceil") -> Tensor:
-    """Which edges `[E]` are among the best ⌈ratio·m⌉ or ⌊ratio·m⌋ of their graph's m undirected ones."""
-    first = batch.first_direction  # one row of each undirected edge
-    total = batch.sum_edges(first.long()).double() * ratio
-    # In floating point 0.7 * 10 is a little more than 7.
-    quota = ((total - 1e-9).ceil() if rounding == "ceil" else (total + 1e-9).floor()).long()
-    quota = torch.cat([quota, quota.new_zeros(1)])  # none for padding, which follows the graphs
-    keys = torch.where(first, -scores.detach(), torch.inf)
-    top = first & (rank_within_group(keys, batch.edge_batch, batch.num_graphs + 1) < quota[batch.edge_batch])
-    return top | top[batch.reverse]
+    .. math:: H = \mathrm{GNN}(g), \quad s_{uv} = \tfrac12\big(\mathrm{MLP}[H_u, H_v] + \mathrm{MLP}[H_v, H_u]\big)
+    """
+
+    def __init__(self, settings: BackboneSettings, schema: Schema, hidden: int, scores: int = 1) -> None:
+        super().__init__()
+        self.encoder = Encoder(settings, schema.node, schema.edge)
+        self.first = PairLinear(settings.width, hidden)
+        self.last = nn.Linear(hidden, scores)
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Scores of the edges `[E, scores]` and node embeddings H `[N, d]`."""
+        features: Tensor = self.encoder(batch)
+        scores = self.last(self.first(features, batch).relu())
+        return (scores + batch.reversed(scores)) / 2, features
 
 
 def split(scores: Tensor, top: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:

@@ -65,10 +65,6 @@ class SampleWeighter(nn.Module):
     Z is detached: no gradient flows into the network. Row i of the memory (Z_m, ω_m) averages the i-th graphs of
     earlier batches: a running mean at first, a moving average later. Rows never written do not count, and graphs past
     the last row are not remembered.
-
-    Args:
-        width: of the features.
-        settings: of the inner steps and the memory.
     """
 
     features: Tensor
@@ -91,13 +87,9 @@ class SampleWeighter(nn.Module):
         dependence: Callable[[Tensor, Tensor], Dependence],
         progress: Progress = _START,
     ) -> Tensor:
-        """Weights `[B]` with mean 1 over the real graphs, 0 for padding.
+        """Weights `[B]` for features `[B, width]`, with mean 1 over the real graphs, 0 for padding.
 
-        Args:
-            z: features `[B, width]`.
-            batch: their graphs.
-            dependence: the measure of dependence for rows `[n, width]`, of which some are valid `[n]`.
-            progress: for the warm-up.
+        `dependence` gives the measure of dependence for rows `[n, width]`, of which some are valid `[n]`.
         """
         real = batch.real_graphs
         z = torch.where(real[:, None], z.detach(), 0)
@@ -144,11 +136,7 @@ class WeightingMethod(Method[W]):
     weights is among the diagnostics, as a share of the batch: useful weights have between .3 and .95.
     """
 
-    space = {
-        "lambda_p": (1.0, 10.0, 70.0),
-        "features": ("normalised", "standardised"),
-        "inner_lr": (0.1, 1.0),
-    }
+    space = {"lambda_p": (1.0, 10.0, 70.0), "features": ("normalised", "standardised"), "inner_lr": (0.1, 1.0)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: W | None = None, width: int = 0) -> None:
         super().__init__(schema, backbone, settings)
