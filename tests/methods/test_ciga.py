@@ -6,7 +6,7 @@ import torch
 from outland.methods import Progress, build_method, method_settings
 from outland.methods.ciga import hinge, supervised_contrast
 from outland.methods.parts.risk import label_losses
-from outland.methods.parts.subgraphs import endpoints
+from outland.methods.parts.subgraphs import highest_edge
 from tests.cases import SMALL, doubled, statistics
 from tests.conftest import whole
 from tests.methods.cases import gradients, numbers
@@ -87,7 +87,7 @@ class TestCIGA(SubgraphCase):
         parts, term = method.parts(batch), method.loss(batch, Progress())["contrast"]
         h = method.embed_part(batch, parts.rationale, parts)
         if compared == "scorer":
-            kept = endpoints(parts.rationale.edge > 0, batch) | (parts.rationale.node > 0)
+            kept = (highest_edge(parts.rationale.edge, batch) > 0) | (parts.rationale.node > 0)
             rows = [kept.nonzero().flatten()[batch.node_batch[kept] == graph] for graph in range(6)]
             h = torch.stack([parts.features[selected].mean(0) for selected in rows])
         _, known = label_losses(method(batch), batch, schema.task)

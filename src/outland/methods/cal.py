@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Encoder, Mask
 from outland.nn.convs import GCN, LayerInputs

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.pairing import reordered
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import permutation, reordered
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.nn import BackboneSettings, GraphNet, Head, Mask, Masker
 from outland.settings import Fraction, NonNegative, PositiveInt, settings

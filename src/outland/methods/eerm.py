@@ -97,8 +97,7 @@ class EERM(ERM[EERMSettings]):
 
     def draw_edits(self, batch: GraphBatch, probabilities: Tensor) -> Tensor:
         """Which edges each editor drops `[E, K]`, both directions together."""
-        shape, device, dtype = probabilities.shape, probabilities.device, probabilities.dtype
-        uniform = torch.rand(shape, generator=self.random, device=device, dtype=dtype)
+        uniform = torch.empty_like(probabilities).uniform_(generator=self.random)
         return both_directions(uniform, batch) < probabilities
 
     def log_likelihood(self, batch: GraphBatch, probabilities: Tensor, dropped: Tensor) -> Tensor:

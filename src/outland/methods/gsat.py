@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
@@ -102,8 +103,7 @@ class GSAT(Method[GSATSettings]):
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """The probabilities; over edges, no node is masked."""
-        _, score = self.scores(batch)
-        alpha = score.sigmoid()
+        alpha = self.scores(batch)[1].sigmoid()
         mask = self.weigh(alpha, batch).symmetric(batch)
         return {"stable": mask if self.settings.over == "edge" else Mask(alpha, mask.edge)}
 
@@ -124,18 +124,14 @@ class GSAT(Method[GSATSettings]):
 
 def instance_norm(values: Tensor, batch: GraphBatch, over: Over, eps: float = 1e-5) -> Tensor:
     """Mean 0 and variance 1 in each column over the edges, or nodes, of each graph; a single row becomes 0."""
-    mean_of = batch.mean_edges if over == "edge" else batch.mean_nodes
-    centred = values - _broadcast(mean_of(values), batch, over)
-    return centred * _broadcast((mean_of(centred.square()) + eps).rsqrt(), batch, over)
+    edges = batch.mean_edges, batch.edge_batch
+    mean_of, graph = edges if over == "edge" else (batch.mean_nodes, batch.node_batch)
 
+    def broadcast(means: Tensor) -> Tensor:
+        return functional.pad(means, (0, 0, 0, 1)).index_select(0, graph)  # 0 for padding, which follows the graphs
 
-def _broadcast(values: Tensor, batch: GraphBatch, over: Over) -> Tensor:
-    """The graph's value for each of its rows; 0 for padding."""
-    if over == "node":
-        return batch.broadcast_to_nodes(values)
-    if batch.graph_mask is not None:
-        values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-    return values.index_select(0, batch.edge_batch)
+    centred = values - broadcast(mean_of(values))
+    return centred * broadcast((mean_of(centred.square()) + eps).rsqrt())
 
 
 class AttentionScore(nn.Module):

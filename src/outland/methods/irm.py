@@ -20,7 +20,6 @@ class IRMSettings(PenaltySettings):
 
     Args:
         penalty: weight λ of the gradient penalty.
-        warm_up: steps during which the weight is at most 1.
         estimator: `square` of each environment's gradient, which is biased by its noise; or the product of the
             gradients of two `halves` of the environment, which is not, and may be negative.
     """

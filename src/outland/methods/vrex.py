@@ -13,7 +13,6 @@ class VRExSettings(PenaltySettings):
 
     Args:
         penalty: weight β of the variance.
-        warm_up: steps during which the weight is at most 1.
         unbiased: divide the variance by the number of environments less one, as GOOD does; else by their number.
     """
 
@@ -38,8 +37,5 @@ class VREx(ERM[VRExSettings]):
         """The mean loss, and the weighted variance of the environments' risks."""
         logits = self.classifier(batch)
         risks, present = environment_risks(logits, batch, self.schema)
-        weight = progress.scalar(self.settings.weight)
-        return {
-            "risk": self.risk(logits, batch),
-            "variance": weight * variance_over(risks, present, self.settings.unbiased),
-        }
+        variance = variance_over(risks, present, self.settings.unbiased)
+        return {"risk": self.risk(logits, batch), "variance": progress.scalar(self.settings.weight) * variance}

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from outland.methods.parts.ranking import both_directions, permutation, rank_within_group, top_edges
+from outland.methods.parts.ranking import both_directions, rank_within_group, top_edges
 from tests.conftest import whole
 from tests.methods.cases import drawn_scores, some
 
@@ -17,15 +17,6 @@ def test_ranks_equal_a_loop_over_groups():
         rows = [row for row in range(60) if group[row] == number]
         for rank, row in enumerate(sorted(rows, key=lambda row: keys[row].item())):
             assert actual[row] == rank
-
-
-@pytest.mark.parametrize("layout", ["exact", "padded"])
-def test_a_permutation_moves_real_graphs_only(any_set, layout):
-    batch = whole(any_set[1], layout)
-    order = permutation(batch, torch.Generator().manual_seed(1))
-    assert sorted(order[:6].tolist()) == list(range(6))
-    assert order[6:].tolist() == list(range(6, batch.num_graphs))
-    assert order[:6].tolist() != list(range(6))
 
 
 def test_both_directions_of_an_edge_have_the_value_of_the_first(any_set):

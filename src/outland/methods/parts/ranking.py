@@ -1,4 +1,4 @@
-"""Ranks within graphs and permutations of batches, without a loop or a device synchronisation."""
+"""Ranks within graphs, and edges by rank, without a loop or a device synchronisation."""
 
 from typing import Literal
 
@@ -31,14 +31,6 @@ def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Roundin
     keys = torch.where(first, -scores.detach(), torch.inf)
     top = first & (rank_within_group(keys, batch.edge_batch, batch.num_graphs + 1) < quota[batch.edge_batch])
     return top | top[batch.reverse]
-
-
-def permutation(batch: GraphBatch, random: torch.Generator) -> Tensor:
-    """A random permutation of the batch's graphs `[B]`; padding graphs stay behind the real ones."""
-    keys = torch.rand(batch.num_graphs, generator=random, device=batch.x.device)
-    if batch.graph_mask is not None:
-        keys = torch.where(batch.graph_mask, keys, torch.inf)
-    return keys.argsort(stable=True)
 
 
 def both_directions(values: Tensor, batch: GraphBatch) -> Tensor:

@@ -40,27 +40,19 @@ def split(scores: Tensor, top: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:
     rationale of all edges is the whole graph.
     """
     rest = ~top & batch.real_edges
-    in_rationale, in_complement = endpoints(top, batch), endpoints(rest, batch)
+    in_rationale, in_complement = (highest_edge(edges.long(), batch) > 0 for edges in (top, rest))
     isolated = batch.real_nodes & ~(in_rationale | in_complement)
-    node = (in_rationale | isolated).to(scores.dtype), in_complement.to(scores.dtype)
-    edge = torch.where(top, scores.sigmoid(), 0), torch.where(rest, (-scores).sigmoid(), 0)
-    return Mask(node[0], edge[0]), Mask(node[1], edge[1])
+    rationale = Mask((in_rationale | isolated).to(scores.dtype), torch.where(top, scores.sigmoid(), 0))
+    complement = Mask(in_complement.to(scores.dtype), torch.where(rest, (-scores).sigmoid(), 0))
+    return rationale, complement
 
 
-def endpoints(edges: Tensor, batch: GraphBatch) -> Tensor:
-    """Which nodes `[N]` are an end of at least one of these edges `[E]`."""
-    count = torch.zeros(batch.num_nodes, dtype=torch.long, device=edges.device)
+def highest_edge(weights: Tensor, batch: GraphBatch) -> Tensor:
+    """The highest of these weights `[E]` among the edges of each node `[N]`; 0 if it has none."""
+    highest = weights.new_zeros(batch.num_nodes)
     for end in batch.edge_index:
-        count = count.index_add(0, end, edges.long())
-    return count > 0
-
-
-def mask_from_edges(edges: Tensor, batch: GraphBatch) -> Mask:
-    """The mask with these weights on edges `[E]`, and on every node the highest of its edges'; 0 if it has none."""
-    node = edges.new_zeros(batch.num_nodes)
-    for end in batch.edge_index:
-        node = node.scatter_reduce(0, end, edges, "amax")
-    return Mask(node, edges)
+        highest = highest.scatter_reduce(0, end, weights, "amax")
+    return highest
 
 
 def pool_part(features: Tensor, mask: Mask, batch: GraphBatch, pool: Literal["mean", "sum"]) -> Tensor:
@@ -142,5 +134,5 @@ class SubgraphMethod(Method[P]):
         scores, _ = self.scorer(batch)
         stable = torch.where(batch.real_edges, scores.squeeze(1).sigmoid(), 0)
         stable = (stable + batch.reversed(stable)) / 2  # the same to the last bit
-        environment = torch.where(batch.real_edges, 1 - stable, 0)
-        return {"stable": mask_from_edges(stable, batch), "environment": mask_from_edges(environment, batch)}
+        edges = {"stable": stable, "environment": torch.where(batch.real_edges, 1 - stable, 0)}
+        return {name: Mask(highest_edge(weights, batch), weights) for name, weights in edges.items()}

@@ -1,6 +1,5 @@
 """Weights on graphs that make the coordinates of their embeddings independent, as in StableNet."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -10,7 +9,7 @@ from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.independence import Dependence, FourierInput, Pairs, fourier_dependence
+from outland.methods.parts.independence import Dependence, FourierInput, Measure, Pairs, fourier_dependence
 from outland.methods.parts.risk import label_losses
 from outland.nn import BackboneSettings, GraphNet
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
@@ -80,17 +79,8 @@ class SampleWeighter(nn.Module):
         self.register_buffer("seen", torch.zeros(settings.memory, dtype=torch.long))
         self.register_buffer("share", torch.ones(()))
 
-    def forward(
-        self,
-        z: Tensor,
-        batch: GraphBatch,
-        dependence: Callable[[Tensor, Tensor], Dependence],
-        progress: Progress = _START,
-    ) -> Tensor:
-        """Weights `[B]` for features `[B, width]`, with mean 1 over the real graphs, 0 for padding.
-
-        `dependence` gives the measure of dependence for rows `[n, width]`, of which some are valid `[n]`.
-        """
+    def forward(self, z: Tensor, batch: GraphBatch, measure: Measure, progress: Progress = _START) -> Tensor:
+        """Weights `[B]` for features `[B, width]`, with mean 1 over the real graphs, 0 for padding."""
         real = batch.real_graphs
         z = torch.where(real[:, None], z.detach(), 0)
         z = z.to(torch.promote_types(z.dtype, torch.float32))
@@ -98,7 +88,7 @@ class SampleWeighter(nn.Module):
         if self.settings.inner_steps and progress.branch(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
             with torch.autocast(z.device.type, enabled=False):  # in half precision the weights come out quite different
-                logits = self.descend(logits, real, valid, dependence(rows, valid))
+                logits = self.descend(logits, real, valid, measure(rows, valid))
             self._remember(z, logits, real)
         weights = simplex(logits, real, real.sum())
         self.share.copy_(effective_share(weights, real))
