@@ -6,12 +6,13 @@ READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
 WORKERS ?= 2
 
-.PHONY: help demo test faults check bench docs format clean
+.PHONY: help demo test faults faults-short check bench docs format clean
 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
-	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 5 minutes)"
+	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 5 minutes);"
+	@echo "             make faults-short has each kind of them in a minute"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
 	@echo "make docs    the documentation as a site, in docs/_build"
@@ -31,6 +32,9 @@ test: $(READY)
 
 faults: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m '' tests/faults
+
+faults-short: $(READY)
+	OUTLAND_FAULTS=0.05 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -31,38 +31,6 @@ _MODULES = {  # imported when a name is asked for, so that `import outland` take
 }
 _NAMES = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "Dataset",
-    "GraphBatch",
-    "GraphClassifier",
-    "GraphRegressor",
-    "Method",
-    "MethodSettings",
-    "OutlandError",
-    "PackedGraphs",
-    "Phase",
-    "Progress",
-    "RunRecord",
-    "RunSpec",
-    "Schema",
-    "ShiftSettings",
-    "Splits",
-    "Task",
-    "TrainedModel",
-    "Trainer",
-    "evaluate_models",
-    "find_dataset",
-    "find_study",
-    "fit",
-    "load_model",
-    "load_splits",
-    "measure_shift",
-    "run",
-    "run_fleet",
-    "save_model",
-    "scaffold_groups",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:

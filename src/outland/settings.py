@@ -1,7 +1,6 @@
 """Typed settings from plain values, by pydantic: `{"gamma": "0.5"}` becomes a dataclass, or a sentence why not."""
 
 import dataclasses
-import math
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -132,41 +131,6 @@ def is_valid(value: Any, kind: Any) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def check_ranges(settings: Any, where: str, **ranges: tuple[float | None, float | None]) -> None:
-    """Refuse numbers outside `name=(least, most)`, either of which may be None; None values pass."""
-    for name, (least, most) in ranges.items():
-        value = getattr(settings, name)
-        if value is None:
-            continue
-        low, high = least is not None and value < least, most is not None and value > most
-        if low or high or not math.isfinite(value):
-            law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
-            raise OutlandError(f"{where}.{name} must be {law}, not {value:g}")
-
-
-def shaped(value: Any, kind: Any) -> bool:
-    """Whether a plain value, as JSON and TOML have them, is of a type down to its last leaf.
-
-    >>> shaped({"a": [1, 2.5]}, dict[str, list[float]]), shaped({"a": [1, "x"]}, dict[str, list[float]])
-    (True, False)
-    """
-    origin, parts = get_origin(kind), get_args(kind)
-    if kind is Any or origin is Literal:
-        return kind is Any or value in parts
-    if origin in (Union, types.UnionType):
-        return any(shaped(value, part) for part in parts)
-    if origin is dict:
-        return isinstance(value, dict) and all(shaped(k, parts[0]) and shaped(v, parts[1]) for k, v in value.items())
-    if origin in (list, tuple):
-        return isinstance(value, list | tuple) and all(shaped(one, parts[0]) for one in value)
-    if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return isinstance(value, dict) and set(value) == set(hints) and all(shaped(value[n], hints[n]) for n in hints)
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, int | float if kind is float else kind)
 
 
 def describe(settings: Any) -> list[tuple[str, str, str]]:

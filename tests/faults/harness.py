@@ -1,16 +1,28 @@
 """Children that are killed. They are forked from one warm server, so that each costs milliseconds and not an import."""
 
 import multiprocessing
+import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tests.faults.children"])
 PATIENCE = 120.0  # seconds after which a child hangs
+REPETITIONS = float(os.environ.get("OUTLAND_FAULTS", "1"))  # 0.05 is `make faults-short`, 10 tries ten times as much
+
+
+def scaled(count: int) -> int:
+    """How often a fault is repeated that is repeated `count` times by default."""
+    return max(1, round(REPETITIONS * count))
+
+
+def some(values: Sequence[Any]) -> Sequence[Any]:
+    """The values; the first alone in the short form."""
+    return values[:1] if REPETITIONS < 1 else values
 
 
 def begin(work: Callable[..., Any], *given: Any) -> Any:

@@ -8,17 +8,20 @@ import pytest
 from outland.errors import OutlandError
 from outland.studies.engines.ray import RayEngine
 from outland.studies.runner import run_study
+from tests.faults.harness import REPETITIONS
 from tests.studies.cases import ROWS, cells_of, records
 
 pytestmark = pytest.mark.faults
+SEEDS = 6 if REPETITIONS >= 1 else 2
+RUNS = SEEDS * len(ROWS)
 
 
 @pytest.fixture(scope="module")
 def by_hand(motif, cache, tmp_path_factory):
-    """24 short runs, one after another in this process."""
+    """Short runs, one after another in this process."""
     folder = tmp_path_factory.mktemp("by-hand")
-    study, cells = cells_of(6)
-    assert run_study(study, cells, folder, device="cpu", cache=cache).states == {"done": 24}
+    study, cells = cells_of(SEEDS)
+    assert run_study(study, cells, folder, device="cpu", cache=cache).states == {"done": RUNS}
     return records(folder)
 
 
@@ -36,12 +39,12 @@ def two_nodes():
 
 def test_a_study_outlives_a_machine_of_its_cluster(by_hand, two_nodes, cache, tmp_path, tally):
     cluster, second = two_nodes
-    study, cells = cells_of(6)
+    study, cells = cells_of(SEEDS)
     at_the_kill = []
 
     def kill_half_way():
         until = time.monotonic() + 120
-        while time.monotonic() < until and len(list(tmp_path.glob("runs/*/record.json"))) < 12:
+        while time.monotonic() < until and len(list(tmp_path.glob("runs/*/record.json"))) < RUNS // 2:
             time.sleep(0.01)
         at_the_kill.append(len(list(tmp_path.glob("runs/*/record.json"))))
         cluster.remove_node(second, allow_graceful=False)
@@ -50,8 +53,8 @@ def test_a_study_outlives_a_machine_of_its_cluster(by_hand, two_nodes, cache, tm
     killer.start()
     outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache, engine=RayEngine(address=cluster.address))
     killer.join()
-    assert 12 <= at_the_kill[0] < 24
-    assert outcome.states == {"done": 24}
+    assert RUNS // 2 <= at_the_kill[0] < RUNS
+    assert outcome.states == {"done": RUNS}
     assert records(tmp_path) == by_hand
 
     sent = tmp_path / "sent"  # by the machine that is left, without a folder that both see

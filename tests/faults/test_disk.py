@@ -6,7 +6,7 @@ import pytest
 
 from outland.storage.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import finish, status, told
+from tests.faults.harness import finish, some, status, told
 from tests.faults.test_kills import litter, records
 
 pytestmark = pytest.mark.faults
@@ -26,7 +26,7 @@ def whole(folder):
     return True
 
 
-@pytest.mark.parametrize("largest", [3000, 20_000])
+@pytest.mark.parametrize("largest", some([3000, 20_000]))
 def test_files_that_may_not_grow(largest, tmp_path, tally):
     cache, log = tmp_path / "cache", tmp_path / "log"
     finish(children.build, cache)
@@ -41,7 +41,7 @@ def test_files_that_may_not_grow(largest, tmp_path, tally):
     tally("faults", "full disks")
 
 
-@pytest.mark.parametrize("kilobytes", [8, 24, 48, 100, 140, 180])
+@pytest.mark.parametrize("kilobytes", some([8, 24, 48, 100, 140, 180]))
 def test_training_on_a_disk_that_fills(kilobytes, small_disk, tmp_path, tally):
     disk, cache, log = small_disk(kilobytes), tmp_path / "cache", tmp_path / "log"
     finish(children.build, cache)
@@ -59,7 +59,7 @@ def test_training_on_a_disk_that_fills(kilobytes, small_disk, tmp_path, tally):
     tally("faults", "full disks", int(ended == 2))
 
 
-@pytest.mark.parametrize("kilobytes", [40, 160])
+@pytest.mark.parametrize("kilobytes", some([40, 160]))
 def test_a_study_on_a_disk_that_fills(motif, cache, kilobytes, small_disk, tmp_path, tally):
     disk, log = small_disk(kilobytes), tmp_path / "log"
     words = [*STUDY, "--out", str(disk)]
@@ -74,7 +74,7 @@ def test_a_study_on_a_disk_that_fills(motif, cache, kilobytes, small_disk, tmp_p
     tally("faults", "full disks")
 
 
-@pytest.mark.parametrize("kilobytes", [12, 20, 120])
+@pytest.mark.parametrize("kilobytes", some([12, 20, 120]))
 def test_a_search_on_a_disk_that_fills(motif, cache, kilobytes, small_disk, tmp_path, tally):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'outland[tune]'")
     disk, log = small_disk(kilobytes), tmp_path / "log"
@@ -89,7 +89,7 @@ def test_a_search_on_a_disk_that_fills(motif, cache, kilobytes, small_disk, tmp_
     tally("faults", "full disks", int(ended == 2))
 
 
-@pytest.mark.parametrize("kilobytes", [4, 40, 100])
+@pytest.mark.parametrize("kilobytes", some([4, 40, 100]))
 def test_preparing_data_on_a_disk_that_fills(kilobytes, small_disk, tmp_path, tally):
     disk, log = small_disk(kilobytes), tmp_path / "log"
     words = [*TRAIN, "--out", str(tmp_path / "runs")]

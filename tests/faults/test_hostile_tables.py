@@ -12,6 +12,7 @@ from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
 from outland.tables.smiles_table import read_unlabelled
 from tests.conftest import SAMPLES
+from tests.faults.harness import scaled, some
 from tests.faults.hostile import Tried, damaged, many
 
 pytestmark = pytest.mark.faults
@@ -39,7 +40,7 @@ def test_damaged_tables(tmp_path, tally):
         tried(lambda: read_unlabelled(str(path), "smiles"))
 
     check()
-    assert 10 < tried.refused < tried.inputs
+    assert scaled(10) < tried.refused < tried.inputs
     tally("inputs", "tables", tried.inputs)
 
 
@@ -55,7 +56,7 @@ def test_damaged_packed_tables(suffix, tmp_path, tally):
         tried(lambda: load(path, tmp_path / "cache"))
 
     check()
-    assert tried.refused > 10
+    assert tried.refused > scaled(10)
     tally("inputs", "tables", tried.inputs)
 
 
@@ -130,14 +131,14 @@ def test_smiles_of_anything(tally):
         tried.inputs += len(texts)
 
     check()
-    assert tried.inputs > 2000
+    assert tried.inputs > scaled(2000)
     tally("inputs", "SMILES", tried.inputs)
 
 
 def test_the_largest_molecules_take_seconds(tally):
     tried = Tried()
     kinds = ("C" * MAX_ATOMS, "*" * MAX_ATOMS, "C(" * 999 + "C" + ")" * 999, ".".join("C" * MAX_ATOMS), cubic(600))
-    for text in kinds:
+    for text in some(kinds):
         assert tried(lambda text=text: featurized([text])).indices == [0]
     tally("inputs", "SMILES", tried.inputs)
 

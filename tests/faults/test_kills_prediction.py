@@ -5,7 +5,7 @@ import pytest
 from outland.models import load_model
 from outland.storage.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import Killer, finish, status, told
+from tests.faults.harness import Killer, finish, scaled, status, told
 from tests.faults.hostile import resealed
 
 pytestmark = pytest.mark.faults
@@ -31,7 +31,7 @@ def test_predictions(model, tmp_path, tally):
     words = ["predict", str(model), str(table), "--no-shift", "--out"]
     length = finish(children.command, [*words, str(whole)], log, tmp_path / "cache")
     killer = Killer(seed=5)
-    while killer.kills < 15:
+    while killer.kills < scaled(15):
         if killer.let(length, children.command, [*words, str(out)], log, tmp_path / "cache"):
             assert not out.exists() or out.read_bytes() == whole.read_bytes()
         else:

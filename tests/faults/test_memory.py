@@ -61,13 +61,15 @@ def big_run(cache: Path, in_memory: bool, answer: Path) -> None:
         index = torch.arange(GRAPHS)
         parts = {"train": index[: GRAPHS - 96], "val": index[-96:-48], "test": index[-48:]}
         schema = Schema(Features(WIDTH), Task("multiclass", 2, "accuracy"))
-        yield {"name": "big"}, Splits(shards.joined(), parts, schema)
+        splits = Splits(shards.concatenate(), parts, schema)
         peak.on_step_end()
+        return splits
 
     splits = Cache().load_or_build({"name": "big"}, build)
+    peak.on_step_end()
     if in_memory:
-        own = {name: tensor.clone() for name, tensor in splits.graphs.tensors().items()}
-        splits = Splits(PackedGraphs.from_tensors(own), splits.parts, splits.schema)
+        tensors = {name: tensor.clone() for name, tensor in splits.graphs.tensors().items()}
+        splits = Splits(PackedGraphs.from_tensors(tensors), splits.parts, splits.schema)
     torch.manual_seed(0)
     method = build_method("erm", splits.schema, BackboneSettings(width=8, layers=2), method_settings("erm", {}))
     trainer = Trainer(

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from tests.faults import children
-from tests.faults.harness import PATIENCE, begin, finish
+from tests.faults.harness import PATIENCE, begin, finish, some
 from tests.faults.test_kills import records
 
 
@@ -32,7 +32,7 @@ def test_two_studies_in_one_folder(motif, cache, tmp_path, tally):
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3)))
 def test_a_clock_that_jumps(motif, cache, tmp_path, tally, seed):
     works = {"train": (children.train, "aia"), "study": (children.study,)}
     for name, (work, *rest) in works.items():

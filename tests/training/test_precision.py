@@ -71,7 +71,7 @@ def test_weights_are_found_in_single_precision_all_the_same(motif):
         weighter = SampleWeighter(16, settings)
         method.reseed(1, torch.device("cpu"))
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            found.append(weighter(z if half else z.float(), batch, method.measure))
+            found.append(weighter(z if half else z.float(), batch, method.dependence))
     assert found[1].dtype == torch.float32
     assert 0.1 < found[0].std().item() < 1  # they are weights, not all alike, and not all on one graph
     assert torch.allclose(found[1], found[0], atol=1e-5)

@@ -35,6 +35,3 @@ def find_dataset(name: str, table: TableSettings | None = None) -> Dataset:
     module, _, attribute = DATASETS[name].partition(":")
     dataset: Dataset = getattr(import_module(module), attribute)()
     return dataset
-
-
-__all__ = ["DATASETS", "DataFolder", "Dataset", "RawFile", "TableSettings", "find_dataset", "splits_from_data_list"]

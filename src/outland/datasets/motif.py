@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.datasets.motif_fingerprints import PUBLISHED
 from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
@@ -31,6 +30,28 @@ _COVARIATE_WIDTHS = (6, 10, 15, 30, 70)
 _CONCEPT_WIDTHS = (10, 40, 70)
 _BIASES = (0.99, 0.97, 0.95, 0.3, 0.0)  # of the three training environments, validation, test
 _CONCEPT_BLOCK = 6000
+
+# domain/kind/part -> fingerprints of graphs and labels of GOOD's generator with seed 123, where they are published
+PUBLISHED = {
+    "base/covariate/train": ("a943cdb714c68dd6", "a102a3c10d5c6293"),
+    "base/covariate/id_val": ("2edcba8e6d015df2", "fdb022930508a9dd"),
+    "base/covariate/id_test": ("2c435d2a520ef06d", "13e17f0da7027341"),
+    "base/covariate/val": ("ed0c7e0ac5e864a5", "38df6234b9e7f2b4"),
+    "base/covariate/test": ("64bbdec89b1a382f", "e8159c1b30c65de5"),
+    "base/concept/train": ("28fceee68c213a9b", "b7b3b946a3973bb4"),
+    "base/concept/val": ("7999e35fd4ba7793", "7f2a08693c96b820"),
+    "base/concept/test": ("c216de512525b850", "733a5668edfaf54f"),
+    "base/none/train": ("17af9485b1c8e4b3", "115f483917e5032e"),
+    "size/covariate/train": ("6b9d1cc839346e98", "2bb1619bbe59fd63"),
+    "size/covariate/id_val": ("c02ef1fd28e9b477", "dc775c4814098aa2"),
+    "size/covariate/id_test": ("7eca960c1dc1d5c7", "636da9d2a2c00ef7"),
+    "size/covariate/val": ("99d2465deb6c8f85", "96e3d4ed4282eca2"),
+    "size/covariate/test": ("57a1b4f017313fd6", "5dbbbc5f97817d75"),
+    "size/concept/train": ("989af0a8cdab55fe", "3f9563a160a404d0"),
+    "size/concept/val": ("9069e87bd46ff52f", "8015bf834861621e"),
+    "size/concept/test": ("0c979a8c75db189f", "5eee518a47cc82aa"),
+    "size/none/train": ("17af9485b1c8e4b3", "115f483917e5032e"),
+}
 
 
 class Motif(Dataset):

@@ -4,5 +4,3 @@ from outland.estimators.classifier import GraphClassifier
 from outland.estimators.fitting import FitResult, fit
 from outland.estimators.inputs import BadInput, scaffold_groups
 from outland.estimators.regressor import GraphRegressor
-
-__all__ = ["BadInput", "FitResult", "GraphClassifier", "GraphRegressor", "fit", "scaffold_groups"]

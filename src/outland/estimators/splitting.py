@@ -34,8 +34,8 @@ def split_validation(inputs: Inputs, domain: str, share: float, environments: An
         if environments is None:
             raise BadInput("domain='environment' needs environments: fit(X, y, environments=...)")
         columns["environment"] = environment_codes(environments, len(inputs.graphs))
-    thirds = split_rows(domain, columns, seed, (1 - share, share, 0.0))
-    parts = {"train": thirds["train"], "val": torch.cat([thirds["val"], thirds["test"]]).sort().values}
+    split = split_rows(domain, columns, seed, (1 - share, share, 0.0))
+    parts = {"train": split["train"], "val": torch.cat([split["val"], split["test"]]).sort().values}
     for name, index in parts.items():
         if not len(index):
             way, advice = f"by {domain}", "too few rows, or too many of one kind; take domain='random'"

@@ -7,18 +7,3 @@ from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Features, Metric, Schema, Task
 from outland.graphs.splits import PARTS, Splits
 from outland.ops import BatchShape
-
-__all__ = [
-    "PARTS",
-    "BatchShape",
-    "Batches",
-    "Cache",
-    "Features",
-    "GraphBatch",
-    "Layout",
-    "Metric",
-    "PackedGraphs",
-    "Schema",
-    "Splits",
-    "Task",
-]

@@ -150,24 +150,3 @@ def rebuild_method(
     method = build_method(name, schema, backbone, settings)
     method.load_state_dict(dict(weights))
     return method
-
-
-__all__ = [
-    "METHODS",
-    "Augmented",
-    "GraphEmbeddings",
-    "Method",
-    "MethodSettings",
-    "NodeInputs",
-    "Phase",
-    "Progress",
-    "Schedule",
-    "Terms",
-    "build_method",
-    "find_method",
-    "is_file",
-    "method_settings",
-    "rebuild_method",
-    "resolve_method_file",
-    "split_name",
-]

@@ -27,8 +27,8 @@ class AIASettings(MethodSettings):
         lr: β, of the classifier θ and the stable feature generator θ₂.
         lr_augmenter: α, of the adversarial augmenter θ₁.
         gamma: γ, weight of the distance of an augmented graph's embedding from the original's.
-        lambda_s: λ_s, share of nodes and edges that the stable mask should keep.
-        lambda_a_node, lambda_a_edge: λ_a, share that the adversarial mask should keep.
+        lambda_s: share of nodes and edges that the stable mask should keep.
+        lambda_a_node, lambda_a_edge: share that the adversarial mask should keep.
         stable_weight, adversarial_weight: of the two regularisers; the paper has 1.
         distance: between the embeddings of a graph and its augmented form: `squared`, or its `mean` over coordinates.
         indicator: second term of the regulariser: `hard`, as printed, a constant; `soft`, with a gradient; or `none`.

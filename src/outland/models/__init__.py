@@ -4,14 +4,3 @@ from outland.models.evaluation import evaluate_models
 from outland.models.folder import load_model, save_model
 from outland.models.model import Predictions, TrainedModel
 from outland.models.summary import Assessment, PartScore, TrainingSummary
-
-__all__ = [
-    "Assessment",
-    "PartScore",
-    "Predictions",
-    "TrainedModel",
-    "TrainingSummary",
-    "evaluate_models",
-    "load_model",
-    "save_model",
-]

@@ -8,19 +8,3 @@ from outland.nn.network import GraphNet, Head, initialize
 from outland.nn.norm import BatchNorm, frozen_running_stats, synchronize_batch_norm
 from outland.nn.pair import PairLinear
 from outland.nn.settings import BackboneSettings
-
-__all__ = [
-    "CONVS",
-    "BackboneSettings",
-    "BatchNorm",
-    "Dropout",
-    "Encoder",
-    "GraphNet",
-    "Head",
-    "Mask",
-    "Masker",
-    "PairLinear",
-    "frozen_running_stats",
-    "initialize",
-    "synchronize_batch_norm",
-]

@@ -30,11 +30,12 @@ class BatchNorm(nn.BatchNorm1d):
 
     def state(self) -> NormState:
         """Tensors and options, as operations take them."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
-        tensors = (self.weight, self.bias, self.running_mean, self.running_var, self.num_batches_tracked)
-        return NormState(*tensors, self.momentum, self.eps, self.training, self.synchronized)
+        mean, var, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        assert mean is not None
+        assert var is not None
+        assert batches is not None
+        options = self.momentum, self.eps, self.training, self.synchronized
+        return NormState(self.weight, self.bias, mean, var, batches, *options)
 
 
 class NoNorm(nn.Module):

@@ -19,36 +19,3 @@ from outland.ops.ratio import Indicator, ratio_penalties
 from outland.ops.risk import label_losses, mean_risk
 from outland.ops.scale import scale_rows
 from outland.ops.segment import gather_rows, pool, scatter_rows
-
-__all__ = [
-    "BatchShape",
-    "CollateSource",
-    "DropoutDraws",
-    "DropoutSeeds",
-    "EdgeCSR",
-    "Edges",
-    "Indicator",
-    "NormState",
-    "Segments",
-    "activate",
-    "batch_norm",
-    "collate",
-    "collate_each",
-    "collate_padded",
-    "embedding_sum",
-    "fold_batch_norm",
-    "gather_rows",
-    "gin_aggregate",
-    "label_losses",
-    "linear_norm",
-    "mask_weights",
-    "masked_mean",
-    "mean_risk",
-    "pair_linear",
-    "pool",
-    "ratio_penalties",
-    "scale_rows",
-    "scatter_rows",
-    "sum_neighbours",
-    "use_kernels",
-]

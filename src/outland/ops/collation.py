@@ -64,7 +64,7 @@ class CollateSource:
             perm = torch.stack([end.argsort(stable=True) for end in ends]) - self.edge_offsets[graph]
         return degrees.cumsum(1) - degrees, perm
 
-    @property
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether the set is on a CPU."""
         return self.x.device.type == "cpu"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -46,8 +46,8 @@ class Op(Generic[P, R]):
         return cast(Callable[P, R], getattr(import_module(module), name))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: D102
-        supported = is_supported(cast(Tensor, args[0]), self._dtypes)
-        if supported and (self._supports is None or self._supports(*args, **kwargs)):
+        first: Any = args[0]
+        if is_supported(first, self._dtypes) and (self._supports is None or self._supports(*args, **kwargs)):
             return self.kernel(*args, **kwargs)
         return self.plain(*args, **kwargs)
 

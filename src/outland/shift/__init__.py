@@ -9,26 +9,3 @@ from outland.shift.radius import radius_study
 from outland.shift.result import Estimate, ShiftResult
 from outland.shift.settings import ShiftSettings
 from outland.shift.weighted import WeightedGraphs
-
-__all__ = [
-    "Comparison",
-    "Diversity",
-    "Estimate",
-    "Moments",
-    "ShiftResult",
-    "ShiftSettings",
-    "Vectors",
-    "WeightedGraphs",
-    "augmented",
-    "bernoulli_entropy",
-    "compare",
-    "covariate_shift",
-    "factorised_entropy",
-    "fresh_draws",
-    "joint_entropy",
-    "measure_shift",
-    "originals",
-    "radius_study",
-    "train_moments",
-    "training_mask",
-]

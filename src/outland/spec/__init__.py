@@ -3,5 +3,3 @@
 from outland.spec.data import load_splits
 from outland.spec.run import GROUPS, DataSettings, RunSpec
 from outland.spec.train import Precision, TrainSettings
-
-__all__ = ["GROUPS", "DataSettings", "Precision", "RunSpec", "TrainSettings", "load_splits"]

@@ -26,6 +26,3 @@ def find_study(name: str) -> Study:
         raise unknown("study", name, [*STUDIES, "list"])
     study: Study = import_module(f"outland.studies.{name}").STUDY
     return study
-
-
-__all__ = ["STUDIES", "Cell", "Column", "Row", "Study", "find_study"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from outland.errors import OutlandError, counted, unknown
 from outland.methods import method_settings
-from outland.settings import parse_assignments, shaped
+from outland.settings import is_valid, parse_assignments
 from outland.spec import GROUPS, RunSpec
 from outland.studies.quantities import TEST, Quantity
 
@@ -77,9 +77,9 @@ class Measurement:
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not shaped(self.values, dict[str, float]):
+        if not is_valid(self.values, dict[str, float]):
             raise TypeError(f"values must be numbers by name, not {self.values!r:.60}")
-        if not isinstance(self.pictures, list) or not shaped(self.pictures, list[dict[str, Any]]):
+        if not isinstance(self.pictures, list) or not is_valid(self.pictures, list[dict[str, Any]]):
             raise TypeError(f"pictures must be a list of them, not {self.pictures!r:.60}")
 
 

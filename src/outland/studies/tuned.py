@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outland.errors import OutlandError
-from outland.settings import change, shaped
+from outland.settings import change, is_valid
 from outland.storage.files import read_json
 from outland.studies.base import Cell
 
@@ -62,7 +62,9 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
         try:
             search = read_json(path)
             name, finished = _name(search["spec"]), search["finished"] and search["best"] is not None
-            if finished and not (shaped(search["budget"], int) and shaped(search["best"]["params"], dict[str, Any])):
+            if finished and not (
+                is_valid(search["budget"], int) and is_valid(search["best"]["params"], dict[str, Any])
+            ):
                 raise ValueError("its budget or its best settings are missing")
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise OutlandError(f"{path} is not the report of a search ({problem}): run `outland tune` again") from None

@@ -2,5 +2,3 @@
 
 from outland.tables.data_list import splits_from_data_list
 from outland.tables.settings import TableSettings
-
-__all__ = ["TableSettings", "splits_from_data_list"]

@@ -7,23 +7,3 @@ from outland.training.record import RunRecord
 from outland.training.runs import prepare, run
 from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
 from outland.training.trainer import Trainer
-
-__all__ = [
-    "RULES",
-    "DataSettings",
-    "FleetResult",
-    "IdVal",
-    "LastEpoch",
-    "OodVal",
-    "Oracle",
-    "RunRecord",
-    "RunSpec",
-    "SelectionRule",
-    "TrainSettings",
-    "Trainer",
-    "evaluate",
-    "predict",
-    "prepare",
-    "run",
-    "run_fleet",
-]

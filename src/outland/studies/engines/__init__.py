@@ -12,6 +12,3 @@ class Engine(Protocol):
 
     def execute(self, jobs: Sequence[Job], options: JobOptions, progress: StudyProgress) -> None:
         """Execute all jobs, in whatever order; a run that fails does not stop the others."""
-
-
-__all__ = ["Engine"]
