@@ -89,7 +89,7 @@ def test_classes_of_several_targets(outland, tox, tmp_path):
         assert int(called) == sum(row[f"outland_class_{target}"] == "0" for row in rows)
 
 
-def test_one_of_several_targets_is_explained(outland, tox, tmp_path):
+def test_one_of_several_targets_is_explained_and_an_estimator_reads_all(outland, tox, tmp_path):
     outland("predict", "m", "tox21.csv", "--no-shift")
     rows = rows_of(tmp_path / "tox21-predicted.csv")
     for words, target in (([], TOX[0]), (["--target", TOX[1]], TOX[1])):
@@ -102,11 +102,6 @@ def test_one_of_several_targets_is_explained(outland, tox, tmp_path):
         truths = [row[target] == row[f"outland_class_{target}"] for row in rows[:9] if row[target]]
         assert text.count('data-error="wrong"') == truths.count(False)
         assert text.count('data-error="right"') == truths.count(True)
-
-
-def test_an_estimator_reads_several_targets(outland, tox, tmp_path):
-    outland("predict", "m", "tox21.csv", "--no-shift")
-    rows = rows_of(tmp_path / "tox21-predicted.csv")
     model = GraphClassifier.load(tmp_path / "m")
     smiles = [row["smiles"] for row in rows]
     written = np.array([[float(row[f"outland_probability_{target}"]) for target in TOX] for row in rows])
