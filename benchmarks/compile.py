@@ -117,10 +117,19 @@ def main() -> None:
     device, table = find_device(arguments.device), []
     for size in SIZES:
         for name, case in cases(size, device).items():
-            forms = {"eager": case[0].plain, "compiled": torch.compile(COMPILED.get(name, case[0].plain))}
+            forms = {
+                "eager": case[0].plain,
+                "compiled": torch.compile(COMPILED.get(name, case[0].plain), dynamic=False),
+            }
             forms |= {"kernel": case[0].kernel} if device.type == "cuda" else {}
-            times = {side: measure(case, form, device, arguments.rounds) for side, form in forms.items()}
-            table.append({"op": name, "size": size, **times})
+            torch.compiler.reset()
+            row: dict[str, Any] = {"op": name, "size": size}
+            for side, form in forms.items():
+                try:
+                    row[side] = measure(case, form, device, arguments.rounds)
+                except RuntimeError as problem:  # what the compiler cannot do
+                    row[side] = f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
+            table.append(row)
             print(table[-1], flush=True)
     arguments.out.write_text(json.dumps({"platform": describe_platform(device), "ms": table}, indent=1) + "\n")
 

@@ -68,14 +68,14 @@ class Cluster:
 
 def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, float]:
     """Hand the tasks out in order to whoever is free; a machine that fails takes its tasks' unsaved work with it."""
-    chance, now, lost, given_up = random.Random(seed), 0.0, 0.0, 0
+    generator, now, lost, given_up = random.Random(seed), 0.0, 0.0, 0
     waiting, running, done_at = list(reversed(tasks)), dict[int, dict[int, tuple[Work, float]]](), 0.0
     events: list[tuple[float, str, int, int, int]] = []
     free = [(machine, worker) for machine in reversed(range(cluster.machines)) for worker in range(cluster.workers)]
     life = [0] * cluster.machines
     for machine in range(cluster.machines):
         running[machine] = {}
-        heapq.heappush(events, (chance.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
+        heapq.heappush(events, (generator.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
     open_tasks = len(tasks)
     while open_tasks:
         while waiting and free:
@@ -86,20 +86,20 @@ def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, fl
             heapq.heappush(events, (now + START + work.left, "done", machine, worker, life[machine]))
         now, kind, machine, worker, lives = heapq.heappop(events)
         if kind == "back":
-            free += [(machine, place) for place in range(cluster.workers)]
-            heapq.heappush(events, (now + chance.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
+            free += [(machine, slot) for slot in range(cluster.workers)]
+            heapq.heappush(events, (now + generator.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
         elif kind == "done" and lives == life[machine]:
             running[machine].pop(worker)
             free.append((machine, worker))
             open_tasks, done_at = open_tasks - 1, now
         elif kind == "fail":
             life[machine] += 1
-            free = [place for place in free if place[0] != machine]
+            free = [slot for slot in free if slot[0] != machine]
             for work, begun in running[machine].values():
                 worked = max(0.0, now - begun - START)
-                kept = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
-                lost += now - begun - kept
-                work.left -= kept
+                saved = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
+                lost += now - begun - saved
+                work.left -= saved
                 if work.tries > MAX_RETRIES:
                     given_up, open_tasks = given_up + 1, open_tasks - 1
                 else:
@@ -119,9 +119,9 @@ def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, fl
 
 def often(tasks: list[tuple[float, float]], cluster: Cluster, times: int = 50) -> dict[str, float]:
     """The mean over so many histories of failures, and the hours of the second worst in twenty."""
-    found = [simulate([Work(*task) for task in tasks], cluster, seed) for seed in range(times)]
-    mean = {name: sum(one[name] for one in found) / times for name in found[0]}
-    return {**mean, "hours_at_worst": sorted(one["hours"] for one in found)[int(0.9 * times)]}
+    histories = [simulate([Work(*task) for task in tasks], cluster, seed) for seed in range(times)]
+    mean = {name: sum(history[name] for history in histories) / times for name in histories[0]}
+    return {**mean, "hours_at_worst": sorted(history["hours"] for history in histories)[int(0.9 * times)]}
 
 
 def gpu_run(method: str, beside: int = 10) -> float:
@@ -162,15 +162,15 @@ def jobs() -> list[Job]:
 
 def checkpoint_bytes() -> dict[str, int]:
     """Bytes of a checkpoint: weights, the best weights, and Adam's two moments."""
-    schema, found = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, 10), {}
+    schema, sizes = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, 10), {}
     for job in jobs():
         spec = job.specs[0]
         with torch.device("meta"):
             method = build_method(spec.method, schema, spec.backbone, spec.method_params)
         weights = sum(parameter.numel() for parameter in method.parameters())
         state = sum(tensor.numel() for tensor in method.state_dict().values())
-        found[spec.method] = 4 * (2 * state + 2 * weights)
-    return found
+        sizes[spec.method] = 4 * (2 * state + 2 * weights)
+    return sizes
 
 
 def predicting() -> list[dict[str, Any]]:
@@ -189,11 +189,11 @@ def training_on_gpus() -> list[dict[str, Any]]:
     for gpus in (8, 32, 64, 168):
         for between in (1000.0, 5.0):
             for cut in ("cells", "dealt"):
-                found = jobs() if cut == "cells" else split_jobs(jobs(), gpus)
-                lengths = [len(job.specs) * gpu_run(job.specs[0].method, len(job.specs)) for job in found]
-                told = often([(length, length / EPOCHS) for length in lengths], Cluster(gpus // 8, 8, between))
+                tasks = jobs() if cut == "cells" else split_jobs(jobs(), gpus)
+                lengths = [len(job.specs) * gpu_run(job.specs[0].method, len(job.specs)) for job in tasks]
+                mean = often([(length, length / EPOCHS) for length in lengths], Cluster(gpus // 8, 8, between))
                 rows.append(
-                    {"gpus": gpus, "hours_between_failures": between, "cut": cut, "tasks": len(lengths), **told}
+                    {"gpus": gpus, "hours_between_failures": between, "cut": cut, "tasks": len(lengths), **mean}
                 )
     return rows
 
@@ -204,7 +204,7 @@ def training_on_cores() -> list[dict[str, Any]]:
     for tasks in (170, 85):
         study = find_study("covariate")
         cells = study.cells(10, ["backbone.width=300"], ["molhiv-scaffold"])
-        shards = [shard(cells, f"{place}/{tasks}") for place in range(1, tasks + 1)]
+        shards = [shard(cells, f"{number}/{tasks}") for number in range(1, tasks + 1)]
         runs = [[spec.method for cell in part for spec in cell.specs] for part in shards]
         works = [(sum(map(cpu_run, part)), cpu_run(part[0]) / EPOCHS) for part in runs]
         rows.append({"cores": tasks, "hours_between_failures": 1000.0, **often(works, Cluster(tasks, 1, 1000.0))})
@@ -213,9 +213,9 @@ def training_on_cores() -> list[dict[str, Any]]:
 
 def rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: rounded(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [rounded(one) for one in value]
+        return [rounded(item) for item in value]
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
@@ -223,7 +223,7 @@ def main() -> None:
     sizes = checkpoint_bytes()
     runs = {job.specs[0].method: gpu_run(job.specs[0].method) for job in jobs()}
     rates = [sizes[name] / (seconds / EPOCHS) for name, seconds in runs.items()]  # of a whole GPU, whatever runs on it
-    plain = {
+    results = {
         "about": "simulated by benchmarks/scale.py on measured unit costs",
         "predicted": {"molecules_a_core_second": MOLECULES_A_CORE, "core_hours": 1e8 / MOLECULES_A_CORE / HOUR},
         "run_on_a_gpu_hours": {name: seconds / HOUR for name, seconds in runs.items()},
@@ -236,7 +236,7 @@ def main() -> None:
         "training_on_gpus": training_on_gpus(),
         "training_on_cores": training_on_cores(),
     }
-    OUT.write_text(json.dumps(rounded(plain), indent=1) + "\n")
+    OUT.write_text(json.dumps(rounded(results), indent=1) + "\n")
     print(OUT.read_text())
 
 
