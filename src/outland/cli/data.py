@@ -113,7 +113,7 @@ def show(
     time: Time = None,
 ) -> None:
     """Draw a few graphs of each part and training environment, so that a person sees the shift."""
-    from outland.report.gallery import draw_gallery
+    from outland.report.drawing import draw_gallery
     from outland.storage.files import writable_folder
 
     own = table_settings(

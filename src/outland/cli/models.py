@@ -137,7 +137,7 @@ def predict(
     from outland.models.part_predictions import predict_part
     from outland.models.table_predictions import predict_table
     from outland.report.advice import advise
-    from outland.report.prediction_summary import prediction_lines
+    from outland.report.summaries import prediction_lines
     from outland.shift.from_model import FEWEST, shift_from_training
 
     loaded = load_model(model, device, trust_code)
@@ -180,7 +180,7 @@ def evaluate(
     from outland.datasets.parts import is_table
     from outland.models import evaluate_models, load_model
     from outland.models.named_graphs import load_labelled_table, load_part
-    from outland.report.evaluation_text import evaluation_notes, evaluation_table
+    from outland.report.summaries import evaluation_notes, evaluation_table
 
     loaded = load_model(model, device, trust_code)
     notes: list[str] = []

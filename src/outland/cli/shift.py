@@ -124,7 +124,7 @@ def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[st
     names = _names(first, second)
     found = compare_tables(Path(first), Path(second), smiles)
     if picture is not None:
-        from outland.report.shift_map import draw_map
+        from outland.report.drawing import draw_map
 
         draw_map(found, names, picture)
     return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.new_scaffolds]}

@@ -65,7 +65,7 @@ def train(
     from outland.datasets import DataFolder
     from outland.distributed import is_distributed_launch, is_main_process
     from outland.report.dataset_text import print_description
-    from outland.report.record_table import print_record
+    from outland.report.summaries import print_record
     from outland.spec import RunSpec, load_splits
     from outland.training.callbacks import progress_callback
     from outland.training.distributed_run import run_distributed

@@ -14,13 +14,9 @@ _WIDTH, _HEIGHT = 260, 180
 
 
 def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[float] | None) -> str:
-    """A molecule as an `svg` element.
+    """A molecule as an `svg` element, with weights from 0 to 1 of atoms and bonds in RDKit's order; None shades none.
 
-    Args:
-        smiles: of the molecule.
-        atoms, bonds: weights from 0 to 1 in RDKit's order; None shades none. Bonds without weights are as pale as the
-            paler of their ends.
-
+    Bonds without weights are as pale as the paler of their ends.
     """
     molecule = parse(smiles.strip())
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
@@ -45,10 +41,9 @@ def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[fl
 @cache
 def draw_piece(smiles: str) -> str:
     """A substructure as an `svg` element without weights; empty where it cannot be drawn."""
-    chem = rdkit()
     molecule = parse(smiles)
     if molecule is None:
-        molecule = chem.MolFromSmiles(smiles, sanitize=False)
+        molecule = rdkit().MolFromSmiles(smiles, sanitize=False)
     try:
         drawer = _draw(molecule, 150, 96)
     except (ValueError, RuntimeError):
@@ -101,5 +96,5 @@ def _short(path: str) -> str:
 
 
 def _element(title: str, inside: str, width: int, height: int) -> str:
-    name = escape(title)
-    return f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-label="{name}">{inside}</svg>'
+    size = f"0 0 {width} {height}"
+    return f'<svg class="molecule" viewBox="{size}" role="img" aria-label="{escape(title)}">{inside}</svg>'
