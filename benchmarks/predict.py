@@ -14,10 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from outland.estimators.streaming import predict_table
-
 from outland.chem.featurizer import parse
 from outland.estimators import GraphClassifier
+from outland.models.table_predictions import predict_table
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -53,7 +52,7 @@ def main() -> None:
         table, out = Path(folder) / "long.csv", Path(folder) / "predicted.csv"
         write_table(table, smiles, chosen.rows)
         started, before = time.perf_counter(), peak(resource.RUSAGE_SELF)
-        report = predict_table(fitted.model_, table, out, shift=False)
+        report = predict_table(fitted.model_, table, out)
         seconds = time.perf_counter() - started
         print(f"{report.rows:,} rows in {seconds:.0f} s: {report.rows / seconds:,.0f} a second")
         here, readers = peak(resource.RUSAGE_SELF), peak(resource.RUSAGE_CHILDREN)

@@ -10,10 +10,9 @@ import pytest
 
 from outland.estimators import GraphClassifier
 from tests.conftest import SAMPLES
-from tests.estimators.cases import SMALL, bbbp
-from tests.test_cli import outland  # noqa: F401 (a fixture)
+from tests.models.cases import SMALL, bbbp
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS_DATA = ("data show molbbbp",)
 LESS = {
@@ -63,7 +62,7 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def workplace(outland, tmp_path, model, request):  # noqa: F811
+def workplace(outland, tmp_path, model, request):
     """A folder with the files that the commands name."""
     head, *rows = (SAMPLES / "bbbp.csv").read_text().replace("p_np", "active").splitlines(keepends=True)
     half = len(rows) // 2

@@ -1,29 +1,19 @@
-"""`outland fit`, `predict` and `explain`, as a person meets them."""
+"""`outland fit`, `predict`, `evaluate` and `explain`, as a person meets them."""
 
 import csv
-import json
 import re
 import shutil
-from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
-import torch
-from outland.estimators.judging import judge
-from outland.report.fit_text import quality_sentence
 from sklearn.base import clone
 
-from outland.cli import molecules
-from outland.estimators import GraphClassifier, GraphRegressor, streaming, tables
-from outland.estimators.fitting import Plan
-from outland.estimators.inputs import read_inputs
-from outland.graphs import Splits
-from outland.shift import ShiftSettings
+from outland.estimators import GraphClassifier, GraphRegressor
+from outland.models import load_model
 from tests.conftest import SAMPLES
-from tests.estimators.cases import SMALL, bbbp
-from tests.test_cli import outland  # noqa: F401 (a fixture)
+from tests.models.cases import SMALL, bbbp
 
 SMALLER = ["--epochs", "1", "--set", "backbone.width=16", "--set", "backbone.layers=3"]
+SOLUBILITY = "measured log solubility in mols per litre"
 
 
 @pytest.fixture(scope="module")
@@ -32,33 +22,27 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def sample(tmp_path, monkeypatch):
-    for room in (streaming, tables):
-        monkeypatch.setattr(room, "QUICK_SHIFT", ShiftSettings(trials=1, most=60, folds=3, steps=20))
+def sample(tmp_path, quick_shift):
     return shutil.copy(SAMPLES / "bbbp.csv", tmp_path / "bbbp.csv")
 
 
-def about(folder):
-    return json.loads((folder / "state.json").read_text())["values"]["about"]
-
-
-def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):  # noqa: F811
+def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):
     done = outland("fit", "bbbp.csv", "--target", "p_np", *SMALLER)
     assert done.returncode == 0, done.stderr
-    told = done.stdout
-    assert "298 of 300 rows are usable; 2 set aside" in told
-    assert re.search(r"\d+ scaffolds; from \d+ to \d+ atoms", told)
-    assert "of 298 labels are 1" in told
-    assert "validation" in told
-    assert "held out" in told
-    assert "The held-out molecules are too few to judge (2 rows of one class): at least 10" in told
-    assert "Against ERM" not in told
-    assert "Took" in told
-    assert "outland predict bbbp-p_np-model NEW.csv" in told
+    text = done.stdout
+    assert "298 of 300 rows are usable; 2 set aside" in text
+    assert re.search(r"\d+ scaffolds; from \d+ to \d+ atoms", text)
+    assert "of 298 labels are 1" in text
+    assert "validation" in text
+    assert "held out" in text
+    assert "The held-out molecules are too few to judge (2 rows of one class): at least 10" in text
+    assert "Against ERM" not in text
+    assert "Took" in text
+    assert "outland predict bbbp-p_np-model NEW.csv" in text
     with (tmp_path / "bbbp-p_np-model-set-aside.csv").open() as stream:
         assert len(list(csv.DictReader(stream))) == 2
     card = (tmp_path / "bbbp-p_np-model" / "README.md").read_text()
-    assert "| held out | ROC-AUC | too few to judge (2 rows of one class) | – | – |" in card
+    assert "| held out | p\\_np | ROC-AUC | too few to judge (2 rows of one class) | – | – |" in card
     assert "SHA-256" in card
 
     done = outland("predict", "bbbp-p_np-model", "bbbp.csv", "--no-shift")
@@ -83,35 +67,38 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path): 
         assert (again.returncode, "exists" in again.stderr, "--force" in again.stderr) == (2, True, True)
 
 
-def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path):  # noqa: F811
+def test_a_fit_that_can_be_judged_says_how_good_it_is(outland, sample, tmp_path):
     done = outland("fit", "bbbp.csv", "--target", "p_np", "--domain", "random", "--out", "m", *SMALLER)
     assert done.returncode == 0, done.stderr
-    told = done.stdout
-    assert "drawn at random and not seen, it puts a '1' above a '0' in" in told
-    word = re.search(r"On the held-out rows it said \d+% on average where 53% are '1', and called \d+% right.*\.", told)
-    assert word is not None
-    assert word.group() in (tmp_path / "m" / "README.md").read_text()
-    assert "Against ERM, plain training:" in told
+    text = done.stdout
+    assert "drawn at random and not seen, it puts a '1' above a '0' in" in text
+    sentence = re.search(
+        r"On the held-out rows it said \d+% on average where 53% are '1', and called \d+% right.*\.", text
+    )
+    assert sentence is not None
+    assert sentence.group() in (tmp_path / "m" / "README.md").read_text()
+    assert "Against ERM, plain training:" in text
 
 
-@pytest.mark.parametrize("words", [["--no-balance", *SMALLER], ["--method", "cal", "--set", "train.batch_size=50"]])
-def test_a_clone_of_what_fit_saved_is_trained_alike(words, outland, sample, tmp_path, monkeypatch):  # noqa: F811
-    plans = []
-    monkeypatch.setattr("outland.estimators.fitting.VISITS", 200)
-    fit = tables.fit_splits
-    monkeypatch.setattr(tables, "fit_splits", lambda *given, **more: plans.append(given[2]) or fit(*given, **more))
+@pytest.mark.parametrize(
+    "words",
+    [["--no-balance", *SMALLER], ["--method", "cal", "--set", "train.batch_size=50", "--set", "train.total_samples=9"]],
+)
+def test_a_clone_of_what_fit_saved_is_trained_alike(words, outland, sample, tmp_path):
     done = outland("fit", "bbbp.csv", "--target", "p_np", "--no-compare", "--out", "m", "--seed", "4", *words)
     assert done.returncode == 0, done.stderr
-    copy = clone(GraphClassifier.load(tmp_path / "m"))
-    changes = {"method": copy.settings, "backbone": copy.backbone, "train": copy.train}
-    assert [Plan.make(copy.method, copy.epochs, copy._balance(), changes)] == plans
-    assert (copy.random_state, copy._shift) == (4, "scaffold")
+    loaded = GraphClassifier.load(tmp_path / "m")
+    smiles, labels = bbbp()
+    copy = clone(loaded).fit(smiles[:80], labels[:80])
+    ours, theirs = copy.model_.spec, loaded.model_.spec
+    for name in ("method", "method_params", "backbone", "train", "seed", "domain", "kind"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert (copy.random_state, copy.domain) == (4, "scaffold")
 
 
-def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa: F811
+def test_a_fit_of_numbers_speaks_of_numbers(outland, quick_shift, tmp_path):
     shutil.copy(SAMPLES / "esol.csv", tmp_path / "esol.csv")
-    target = "measured log solubility in mols per litre"
-    done = outland("fit", "esol.csv", "--target", target, "--method", "erm", *SMALLER)
+    done = outland("fit", "esol.csv", "--target", SOLUBILITY, "--method", "erm", *SMALLER)
     assert done.returncode == 0, done.stderr
     folder = "esol-measured-log-solubility-in-mols-per-litre-model"
     after = done.stdout.split("Next:\n")[1].splitlines()
@@ -119,27 +106,14 @@ def test_a_fit_of_numbers_speaks_of_numbers(outland, sample, tmp_path):  # noqa:
     assert "# a prediction and a distance" in after[0]
     assert len({line.index("#") for line in after}) == 1
     (line,) = [line for line in done.stderr.splitlines() if "epoch 0" in line]
-    (value,) = re.fullmatch(r"erm: epoch 0: val (\d+\.\d{3})", line).groups()
-    score = about(tmp_path / folder)["scores"][0]["value"]
+    value = re.match(r"erm: epoch 0: val (\d+\.\d{3})", line).group(1)
+    score = load_model(tmp_path / folder).assessment.of("val")[0].score.value
     assert float(value) == pytest.approx(score, abs=6e-4)  # in the unit of the table, for there is one epoch
     assert clone(GraphRegressor.load(tmp_path / folder)).epochs == 1
 
 
-def test_the_mean_is_judged_on_the_held_out_rows(tmp_path):
-    smiles, y = bbbp()[0][:60], [float(place // 40) for place in range(60)]
-    model = GraphRegressor("erm", epochs=1, backbone=SMALL, shift="random").fit(smiles[:40], [0.0, 1.0] * 20)
-    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(y)[:, None])
-    found = judge([model.model_], Splits(graphs, {"test": torch.arange(40, 60)}, None), "test")
-    assert found.mean_error == pytest.approx(1 - model.model_.scale[0])  # all of them are 1
-    told = quality_sentence(SimpleNamespace(model=model.model_), found)
-    assert told.endswith(f"always saying the training mean is off by {found.mean_error:.3f}.")
-
-
-def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sample, tmp_path, monkeypatch):  # noqa: F811
-    def train(*_, **__):
-        raise AssertionError("it trained")
-
-    monkeypatch.setattr(tables, "fit_splits", train)
+def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sample, tmp_path, monkeypatch):
+    monkeypatch.setattr("outland.estimators.fitting.fit", lambda *_, **__: pytest.fail("it trained"))
     (tmp_path / "file").write_text("")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_text("cat")
@@ -153,7 +127,7 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sa
         assert "usable" not in done.stdout  # not even the table was read
 
 
-def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # noqa: F811
+def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
@@ -161,12 +135,12 @@ def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):  # n
         r"(Little is new here|Trust it|Do not trust it).*: \d+% of the rows are unusual, that is edge or far", last
     )
     assert "of the molecules are of a kind that the other has next to none of (GCS; " in last
-    no, yes = about(model)["classes"]["training"]
+    no, yes = load_model(model).training.class_counts
     limit = f"a row is called so above {yes / (no + yes):.2f} (its share in training)"
     assert f"outland_probability is of '1'; {limit}" in done.stdout
 
 
-def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model):  # noqa: F811
+def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model):
     done = outland("explain", str(model), "bbbp.csv", "--most", "5", "--out", "r.html")
     assert done.returncode == 0, done.stderr
     assert "gradient saliency, for erm learns no mask" in done.stdout
@@ -186,19 +160,27 @@ def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model)
         (["fit", "bbbp.csv", "--target", "p_np", "--method", "aai"], "Did you mean 'aia'"),
         (["fit", "bbbp.csv", "--target", "p_np", "--domain", "scafold"], "Did you mean 'scaffold'"),
         (["fit", "bbbp.csv", "--target", "p_np", "--set", "method.gama=1"], "Did you mean 'gamma'"),
+        (["fit", "bbbp.csv", "--target", "p_np", "--recipe", "motiv"], "Did you mean 'motif'"),
         (["predict", "nowhere", "bbbp.csv"], "there is no model folder nowhere"),
         (["predict", "MODEL", "nowhere.csv"], "there is no file nowhere.csv"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "Smiles"], "Did you mean 'smiles'"),
         (["predict", "MODEL", "two.csv"], "Valid: mol, y; name its SMILES with --smiles COLUMN"),
+        (["predict", "MODEL", "test"], "was trained on graphs in memory: name a table or DATASET/DOMAIN:PART"),
+        (["predict", "MODEL", "motif/base:test"], "motif/base:test has other features than the graphs"),
+        (["predict", "MODEL", "motif/bass:test"], "unknown domain of motif 'bass'"),
         (["explain", "MODEL", "two.csv"], "name its SMILES with --smiles COLUMN"),
         (["fit", "two.csv", "--target", "y"], "name its SMILES with --smiles COLUMN"),
         (["predict", ".", "bbbp.csv"], ". is not a model folder"),
         (["explain", "MODEL", "bbbp.csv", "--out", "report.pdf"], "must end in .html, not report.pdf"),
         (["explain", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
+        (["evaluate", "MODEL", "bbbp.csv"], "unknown column of bbbp.csv 'label'"),
+        (["evaluate", "MODEL", "bbbp.csv", "--target", "p_np", "--target", "num"], "name as many --target columns"),
+        (["evaluate", "MODEL", "motif/base:test", "--target", "p_np"], "--target is for a table"),
+        (["evaluate", "MODEL", "bad.csv", "--target", "y"], "no row of bad.csv can be used"),
     ],
 )
-def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentence):  # noqa: F811
+def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentence):
     (tmp_path / "one.csv").write_text("smiles,y\n" + "CCO,1\nCCN,1\n" * 5)
     (tmp_path / "two.csv").write_text("mol,y\nCCO,1\nCCN,0\n")
     (tmp_path / "bad.csv").write_text("smiles,y\nethanol,1\nwater,0\n")
@@ -209,23 +191,24 @@ def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentenc
     assert {path.name for path in tmp_path.iterdir()} <= {"bbbp.csv", "one.csv", "bad.csv", "two.csv"}
 
 
-def test_the_help_says_what_a_newcomer_needs(outland):  # noqa: F811
-    told = outland("--help").stdout
-    assert all(f" {name} " in told for name in ("fit", "predict", "explain", "shift"))
-    for command, default in (("predict", "TABLE-predicted.csv"), ("explain", "TABLE-explained.html")):
-        told = " ".join(outland(command, "--help").stdout.replace("│", "").split())
-        assert "Column of SMILES. [default: as in training]" in told
-        assert f"to write. [default: {default}]" in told
+def test_the_help_says_what_a_newcomer_needs(outland):
+    text = outland("--help").stdout
+    assert all(f" {name} " in text for name in ("fit", "predict", "evaluate", "explain", "shift"))
+    for command, default in (("predict", "DATA-predicted.csv"), ("explain", "DATA-explained.html")):
+        text = " ".join(outland(command, "--help").stdout.replace("│", "").split())
+        assert "Column of SMILES. [default: as in training]" in text
+        assert f"to write. [default: {default}]" in text
 
 
-@pytest.mark.parametrize("name", ["fit", "predict", "explain"])
-def test_paragraphs_of_help_are_wrapped_to_the_terminal(outland, name):  # noqa: F811
+@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "explain"])
+def test_paragraphs_of_help_are_wrapped_to_the_terminal(outland, name):
     lines = [line.strip() for line in outland(name, "--help").stdout.split("╭")[0].splitlines()]
-    long = [line for line in lines if line]
-    short = [line for line in long if len(line) < 60]
+    short = [line for line in lines if line and len(line) < 60]
     assert len(short) <= 3  # the usage, and the last line of either paragraph
 
 
-def test_a_folder_is_named_in_plain_letters():
-    assert molecules._word("excel-%Active (µM) - 2-model") == "excel-Active-µM-2-model"
-    assert molecules._word("t-  -model") == "t-model"
+@pytest.mark.parametrize(("target", "folder"), [("%Active (µM) - 2", "excel-Active-µM-2-model"), ("  ", "excel-model")])
+def test_a_folder_is_named_in_plain_letters(outland, tmp_path, target, folder):
+    (tmp_path / folder).mkdir()
+    done = outland("fit", "excel.csv", "--target", target)
+    assert f"{folder} exists" in done.stderr

@@ -1,16 +1,14 @@
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.test_cli import outland  # noqa: F401  (a fixture)
+from tests.conftest import SAMPLES
 
-SAMPLES = Path(__file__).parent / "data"
 QUICK = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=3", "--set"]
 QUICK += ["backbone.width=8", "--set", "shift.samples=1000"]
 
 
-def test_two_parts_of_a_dataset(outland):  # noqa: F811
+def test_two_parts_of_a_dataset(outland):
     done = outland("shift", "motif/base:train", "motif/base:test", *QUICK)
     assert done.returncode == 0, done.stderr
     for words in ("covariate (GCS)", "correlation", "told apart", "null", "ε = ", "at most 60 graphs a side"):
@@ -22,14 +20,14 @@ def test_two_parts_of_a_dataset(outland):  # noqa: F811
     assert "Note: one trial shows no spread" in done.stdout
 
 
-def test_a_table_beside_itself(outland):  # noqa: F811
+def test_a_table_beside_itself(outland):
     done = outland("shift", str(SAMPLES / "bbbp.csv"), str(SAMPLES / "bbbp.csv"), *QUICK, "--trials", "2")
     assert "The two sets are the same graphs: there is no shift between them" in done.stdout
     assert done.stdout.count("2 rows set aside") == 1
     assert "±" in done.stdout
 
 
-def test_json_says_everything(outland):  # noqa: F811
+def test_json_says_everything(outland):
     done = outland("shift", "motif:train", "motif:id_test", "--json", "--epsilon", "inf", "--seed", "2", *QUICK)
     plain = json.loads(done.stdout)
     assert "motif is taken to be motif/base/covariate" in plain["notes"]
@@ -41,7 +39,7 @@ def test_json_says_everything(outland):  # noqa: F811
     assert plain["sentence"]
 
 
-def test_two_tables_with_and_without_labels(outland, tmp_path):  # noqa: F811
+def test_two_tables_with_and_without_labels(outland, tmp_path):
     rows = (SAMPLES / "bbbp.csv").read_text().splitlines()
     new = tmp_path / "new.csv"
     new.write_text("\n".join([rows[0], *(row for row in rows[1:] if ",1," in row)][:80]))  # one class is missing
@@ -71,7 +69,7 @@ def test_two_tables_with_and_without_labels(outland, tmp_path):  # noqa: F811
         ([str(SAMPLES / "bbbp.csv"), str(SAMPLES / "bbbp.csv"), "--smiles", "x"], "unknown column of bbbp.csv 'x'"),
     ],
 )
-def test_mistakes_get_a_sentence(outland, words, sentence):  # noqa: F811
+def test_mistakes_get_a_sentence(outland, words, sentence):
     done = outland("shift", *words)
     assert done.returncode == 2
     assert sentence in done.stderr

@@ -1,38 +1,13 @@
+"""`outland train`."""
+
 import json
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from outland.cli import main
+from tests.cli.cases import TINY, guide_example
+from tests.conftest import SAMPLES
 
-TINY = ["--set", "data.limit=48", "--set", "backbone.width=8", "--set", "train.epochs=2", "--seed", "3"]
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def outland(cache, tmp_path, monkeypatch, capsys):
-    """The command line, in this process: starting another for every call would cost seconds of imports each."""
-    monkeypatch.setenv("OUTLAND_CACHE", str(cache.folder))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["outland", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return Done(end.value.code or 0, captured.out, captured.err)
-
-    return call
+TOX = ["NR-AR", "NR-AhR", "SR-MMP"]
 
 
 def test_train_writes_a_record_and_names_it(outland, tmp_path):
@@ -66,8 +41,6 @@ def test_train_writes_a_record_and_names_it(outland, tmp_path):
         (["train", "motif", "--batch-size", "5"], ["Did you mean --set train.batch_size=VALUE?"]),
         (["train", "motif", "--gamma", "5"], ["Did you mean --set method.gamma=VALUE?"]),
         (["train", "motif", "--data", "nowhere"], ["--data nowhere: there is no such folder; make it first"]),
-        (["trian"], ["'trian'", "Valid commands: ", "train"]),
-        (["list", "method"], ["unknown list 'method'", "Did you mean 'methods'?"]),
     ],
 )
 def test_mistakes_get_a_sentence_and_status_2(outland, words, sentences):
@@ -78,99 +51,15 @@ def test_mistakes_get_a_sentence_and_status_2(outland, words, sentences):
         assert sentence in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        ("datasets", ["motif", "base, size"]),
-        ("methods", ["aia", "rdia", "NeurIPS"]),
-        ("backbones", ["gcnii"]),
-        ("settings", ["train.burn_in", "share of the epochs", "method.gamma (aia)"]),
-    ],
-)
-def test_lists(outland, what, words):
-    done = outland("list", what)
-    assert done.returncode == 0
-    assert all(word in done.stdout for word in words)
-
-
-def test_settings_of_one_method_and_of_one_group(outland):
-    done = outland("list", "settings", "gsat:mnist")
-    assert "method.interval" in done.stdout
-    assert "train.epochs" not in done.stdout
-    shown = outland("list", "settings", "train").stdout
-    assert "train.select" in shown
-    assert "ood_val" in shown
-    assert outland("list", "settings", "gast").returncode == 2
-    assert "outland list settings aia" in outland("list", "methods", "aia").stderr
-
-
 def test_going_on_and_starting_over_are_two_wishes(outland):
     done = outland("train", "motif", "--resume", "--force")
     assert done.returncode == 2
     assert "choose one" in done.stderr
 
 
-def test_several_seeds_at_once(outland, tmp_path):
-    done = outland("train", "motif", "--method", "erm", "--seeds", "2", *TINY)
-    assert done.returncode == 0, done.stderr
-    records = sorted(tmp_path.glob("runs/*/record.json"))
-    assert [json.loads(record.read_text())["spec"]["seed"] for record in records] == [3, 4]
-    tests = [100 * json.loads(record.read_text())["selection"]["ood_val+burn_in"]["test"] for record in records]
-    assert f"{sum(tests) / 2:.2f} ± {abs(tests[0] - tests[1]) / 2:.2f}" in done.stdout
-    assert "4 of 4 epochs of all runs" in done.stderr
-
-
 def test_a_log_gets_a_line_now_and_then(outland):
     done = outland("train", "motif", "--method", "erm", *TINY)
     assert "erm: epoch 0: val" in done.stderr
-
-
-def test_methods_are_listed_with_needs_masks_and_cost(outland):
-    cells = [[cell.strip() for cell in line.split("│")] for line in outland("list", "methods").stdout.splitlines()]
-    rows = {row[1]: row for row in cells if len(row) > 7 and row[2]}
-    assert len(rows) == 18
-    assert any(row[1] == "gsat:spurious-motif" for row in cells if len(row) > 7)
-    assert [rows[name][4] for name in ("erm", "irm", "groupdro", "vrex", "dir")] == [
-        "",
-        "needed",
-        "needed",
-        "needed",
-        "",
-    ]
-    assert [rows[name][5] for name in ("erm", "dir", "gsat", "aia", "flag")] == ["", "yes", "yes", "yes", ""]
-    assert rows["erm"][6] == "1.0"
-    assert all(float(row[6]) > 0.5 for row in rows.values())
-
-
-def test_data_prepare_and_verify(outland):
-    done = outland("data", "prepare", "motif", "--domain", "base")
-    assert "train 18,000" in done.stdout
-    done = outland("data", "verify", "motif", "--domain", "base")
-    assert done.returncode == 0
-    assert done.stdout.count("as published") == 5
-
-
-def test_help_needs_no_heavy_import():
-    heavy = ("torch", "torch_geometric", "numpy", "matplotlib")
-    code = f"import sys, outland.cli; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_module_runs_as_a_command():
-    command = [sys.executable, "-m", "outland", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Graph classification that holds up" in done.stdout
-
-
-def test_version(outland):
-    from outland import __version__
-
-    assert outland("--version").stdout.strip() == f"outland {__version__}"
-
-
-SAMPLES = Path(__file__).parent / "data"
-TOX = ["NR-AR", "NR-AhR", "SR-MMP"]
 
 
 @pytest.mark.parametrize(
@@ -225,18 +114,6 @@ def test_a_table_that_is_not_there(outland):
     done = outland("train", "nowhere.csv", "--target", "y")
     assert done.returncode == 2
     assert "there is no file nowhere.csv" in done.stderr
-
-
-def test_data_show_draws_a_table(outland, tmp_path):
-    done = outland("data", "show", str(SAMPLES / "bbbp.csv"), "--target", "p_np")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "bbbp-scaffold.png").stat().st_size > 20000
-
-
-def guide_example() -> str:
-    """The method that CONTRIBUTING.md shows, word for word."""
-    guide = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
-    return guide.partition("```python\n")[2].partition("```")[0]
 
 
 def test_the_guide_s_method_trains_from_a_file_outside_the_package(outland, tmp_path):

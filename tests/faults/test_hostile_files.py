@@ -50,7 +50,7 @@ def test_damaged_model_folders(name, finished, tmp_path, tally):
     @given(damaged(whole))
     def one(content):
         (model / name).write_bytes(content)
-        assert tried(lambda: load_model(tmp_path).method) is None or content == whole or name == "state.json"
+        assert tried(lambda: load_model(tmp_path)) is None or content == whole or name == "state.json"
 
     one()
     assert tried.refused > 0.9 * tried.inputs
@@ -60,16 +60,16 @@ def test_damaged_model_folders(name, finished, tmp_path, tally):
 def test_model_folders_sealed_by_an_enemy(finished, tmp_path, tally):
     saved = read_snapshot(finished[3] / "model")
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    tried = resealed(400, saved, tmp_path / "model", lambda: load_model(tmp_path).method)
+    tried = resealed(400, saved, tmp_path / "model", lambda: load_model(tmp_path))
     for method in (f"{tmp_path / 'evil.py'}:Evil", "evil.py:Evil", "../evil.py:Evil", "os:system", "outland.cli:main"):
         values = {**saved.values, "spec": {**saved.values["spec"], "method": method}}
         sealed(tmp_path / "model", values, saved.tensors)
         with pytest.raises(OutlandError):
-            _ = load_model(tmp_path).method
+            load_model(tmp_path)
     for change in ({"width": 10**9}, {"layers": 10**9}, {"heads": 2**40, "kind": "gat"}, {"width": 9, "layers": 9999}):
         spec = {**saved.values["spec"], "backbone": {**saved.values["spec"]["backbone"], **change}}
         sealed(tmp_path / "model", {**saved.values, "spec": spec}, saved.tensors)
-        assert tried(lambda: load_model(tmp_path).method) is None  # and the memory is still there
+        assert tried(lambda: load_model(tmp_path)) is None  # and the memory is still there
     assert not (tmp_path / "ran").exists()
     assert tried.refused > 0.3 * tried.inputs
     tally("inputs", "model folders", tried.inputs)

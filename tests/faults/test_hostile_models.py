@@ -1,31 +1,58 @@
-"""Model folders of `outland fit` that somebody has changed and sealed again."""
+"""Model folders that somebody has changed and sealed again."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outland.datasets import TableSettings
 from outland.estimators import GraphClassifier
+from outland.graphs import Cache
+from outland.models import Assessment, evaluate_models, load_model, save_model
+from outland.models.card import card
+from outland.models.explained_rows import explain_table
+from outland.models.table_predictions import TableReport, count_prediction
+from outland.report.advice import advise
+from outland.report.explain_page import explain_page
+from outland.report.prediction_summary import prediction_lines
+from outland.spec import RunSpec, load_splits
 from outland.storage.snapshots import read_snapshot
-from tests.estimators.cases import SMALL, bbbp
+from outland.training import run
+from outland.training.run_folder import RunFolder
 from tests.faults.hostile import Tried, many, resealed, sealed
+from tests.models.cases import SMALL, TABLE
 
 pytestmark = pytest.mark.faults
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    smiles, labels = bbbp()
-    model = GraphClassifier("aia", epochs=1, backbone=SMALL).fit(smiles[:80], labels[:80])
-    return read_snapshot(model.save(tmp_path_factory.mktemp("saved") / "model"))
+    """The folder of a fit, with an assessment."""
+    folder = tmp_path_factory.mktemp("saved")
+    changes = {"train": {"epochs": 1}, "backbone": SMALL, "data": {"limit": 80}}
+    spec = RunSpec.make("bbbp", "aia", changes=changes, table=TableSettings(str(TABLE), target="p_np"), domain="random")
+    splits = load_splits(spec, cache=Cache(folder / "cache"))
+    run(spec, folder, device="cpu", cache=Cache(folder / "cache"))
+    model = load_model(RunFolder(folder, spec).path)
+    scores = [score for part in ("val", "test") for score in evaluate_models([model], splits.part(part), part)]
+    return read_snapshot(save_model(replace(model, assessment=Assessment(scores=scores)), folder / "model"))
 
 
 def used(folder):
     """What a person does with a folder."""
     model = GraphClassifier.load(folder)
-    flags = model.model_.familiar.flags(model._answers(["CCO", "c1ccccc1O"]).distances)
-    assert len(flags) == len(model.predict_proba(["CCO", "c1ccccc1O"])) == 2
+    assert len(model.distance(["CCO", "c1ccccc1O"])) == len(model.predict_proba(["CCO", "c1ccccc1O"])) == 2
     assert model.predict(["CCO"])[0] in model.model_.classes
+    rows = explain_table(model.model_, TABLE, "smiles", most=5)
+    assert explain_page(model.model_, rows, "t.csv").startswith("<!doctype html>")
+    report = TableReport(folder)
+    for prediction in (row.prediction for row in rows if row.prediction):
+        count_prediction(model.model_, prediction, report)
+    assert prediction_lines(model.model_, report)
+    assert advise(None, 0.0, 0.0, model.model_.assessment)
+    assert card(model.model_)
     return model
 
 

@@ -51,7 +51,8 @@ def test_training(method, table_cache, tmp_path, tally):
     assert not list(place.glob("*/checkpoints"))
     for seed in range(seeds):
         ours, theirs = (
-            load_model(RunFolder(folder, children.spec_of(method, seed)).path) for folder in (place, tmp_path / "whole")
+            load_model(RunFolder(folder, children.spec_of(method, seed)).path).method
+            for folder in (place, tmp_path / "whole")
         )
         assert all(torch.equal(one, other) for one, other in zip(ours.parameters(), theirs.parameters(), strict=True))
     tally("kills", "training", killer.kills)

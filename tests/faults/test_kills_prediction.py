@@ -2,12 +2,12 @@
 
 import pytest
 
+from outland.models import load_model
 from outland.storage.snapshots import read_snapshot
 from tests.faults import children
 from tests.faults.harness import Killer, finish, scaled, status, told
 from tests.faults.hostile import resealed
 
-pytest.importorskip("outland.estimators", reason="this version has no `outland predict`")
 pytestmark = pytest.mark.faults
 
 
@@ -16,7 +16,7 @@ def model(tmp_path_factory):
     """A small model of molecules."""
     folder = tmp_path_factory.mktemp("prediction")
     words = ["fit", str(children.TABLE), "--target", "p_np", "--method", "erm", "--epochs", "2", "--no-compare"]
-    words += ["--set", "backbone.width=8", "--out", str(folder / "model")]
+    words += ["--set", "backbone.width=8", "--out", str(folder / "model"), "--runs", str(folder / "runs")]
     finish(children.command, words, folder / "log", folder / "cache")
     return folder / "model"
 
@@ -55,7 +55,5 @@ def test_a_prediction_on_a_disk_that_fills(model, small_disk, tmp_path, tally):
 
 
 def test_model_folders_sealed_by_an_enemy(model, tmp_path, tally):
-    from outland.estimators import load_folder
-
-    tried = resealed(300, read_snapshot(model), tmp_path / "model", lambda: load_folder(tmp_path / "model"))
+    tried = resealed(300, read_snapshot(model), tmp_path / "model", lambda: load_model(tmp_path / "model"))
     tally("inputs", "model folders", tried.inputs)

@@ -10,7 +10,7 @@ import torch
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Task
 from outland.methods import Progress, build_method, find_method, method_settings
-from outland.methods.parts.subgraphs import top_edges
+from outland.methods.parts.ranking import top_edges
 from outland.nn import BackboneSettings
 from outland.settings import describe
 from outland.training.stepper import Stepper

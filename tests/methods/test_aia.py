@@ -6,7 +6,7 @@ import torch
 from outland.errors import OutlandError
 from outland.methods import Progress, build_method
 from outland.methods.aia import AIA
-from outland.methods.parts.random_masks import random_mask
+from outland.methods.parts.masks import random_mask
 from outland.nn import BackboneSettings, Mask
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper

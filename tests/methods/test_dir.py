@@ -29,6 +29,7 @@ class TestDIR(SubgraphCase):
         actual = [built("dir", alpha=0.01).weight(Progress(epoch=epoch)) for epoch in (0, 1, 10, 100)]
         assert actual == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
         assert built("dir", alpha=0.01, power=0).weight(Progress(epoch=0)) == 0.01
+        assert built("dir", alpha=0.5, power=0).weight(Progress(epoch=0)) == 0.5
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
     def test_all_pairs_equal_a_double_loop(self, kind):

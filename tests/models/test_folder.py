@@ -177,6 +177,7 @@ def set_in(values, path, value):
         ("spec.seed", "s", "run.seed takes a whole number"),
         ("spec.method_params.gamma", "big", "method.gamma takes a number"),
         ("spec.table", {"file": "t.csv", "target": ["a", "b"]}, "it has 2 targets, and not as many outputs"),
+        ("assessment", {"scores": []}, "its scores are of other targets"),
         ("assessment", {"scores": [{"part": "test"}]}, "assessment.scores.0.target Field required"),
     ],
 )

@@ -1,14 +1,16 @@
 """The page of explained molecules."""
 
 import re
+from dataclasses import replace
 
 import pytest
-from outland.estimators.explained import explain_table
 
-from outland.estimators import GraphClassifier, GraphRegressor
+from outland.estimators import GraphRegressor
+from outland.models.explained_rows import explain_table
+from outland.models.summary import Assessment, Interval, PartScore
 from outland.report.explain_page import explain_page, round_text, shorten
 from tests.conftest import SAMPLES
-from tests.estimators.cases import SMALL, bbbp
+from tests.models.cases import SMALL, bbbp
 from tests.report.cases import opened
 
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
@@ -56,8 +58,8 @@ seen.width = document.documentElement.scrollWidth;
 
 
 @pytest.fixture(scope="module")
-def model():
-    return GraphClassifier("aia", epochs=6, backbone=SMALL, settings={"lr": 0.01}).fit(*bbbp()).model_
+def model(fitted):
+    return fitted.model_
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +75,16 @@ def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_pa
     text = explain_page(model, rows, table.name)
     seen, console = opened(text, tmp_path, PROBE)
     assert console == ""
-    good = [row for row in rows if row.answer]
+    good = [row for row in rows if row.prediction]
     assert (seen["all"], seen["drawn"]) == (len(rows), len(good))
     assert (seen["title"], seen["scripts"]) == ("sample.csv: what predictions rest on", 2)  # ours and the probe
     assert seen["shaded"] > 0.9 * len(good)
     assert seen["pale"] > 0.9 * len(good)
-    expected = sorted((float(row.answer["outland_distance"]) for row in good), reverse=True)[:5]
+    expected = sorted((float(row.prediction["outland_distance"]) for row in good), reverse=True)[:5]
     assert seen["distances"] == expected
     assert seen["first"] == ["1", "2", "3"]
     assert seen["wrong"] + seen["right"] == len(good)
-    assert seen["wrong"] == sum(row.truth != row.answer["outland_class"] for row in good)
+    assert seen["wrong"] == sum(row.truth != row.prediction["outland_class"] for row in good)
     assert seen["wrongOnes"]
     assert seen["zero"] + seen["one"] == len(good)
     assert seen["near"] + seen["edge"] + seen["far"] == len(good)
@@ -124,9 +126,12 @@ def test_numbers_are_rounded_and_right_is_defined():
     smiles, labels = bbbp()
     model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles, labels).model_
     rows = explain_table(model, SAMPLES / "bbbp.csv", "smiles", "p_np", most=30)
-    sentence = f"off by at most {model.scale[1]:.3g}, the spread of the labels in training."
+    sentence = f"off by at most {model.task.std[0]:.3g}, the spread of the labels in training."
     assert sentence in explain_page(model, rows, "t.csv")
-    model.about["scores"] = [{"part": "held out", "value": 0.001, "metric": "rmse"}]
-    text = explain_page(model, rows, "t.csv")
+    scores = [
+        PartScore(part=part, target="label", metric="rmse", rows=30, groups=30, score=Interval(value=value))
+        for part, value in (("val", 9.0), ("test", 0.001))
+    ]
+    text = explain_page(replace(model, assessment=Assessment(scores=scores)), rows, "t.csv")
     assert "off by at most 0.001, the model&#39;s usual error" in text
     assert text.count('data-error="wrong"') >= 28

@@ -63,10 +63,11 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         self.method, self.domain, self.validation, self.epochs = method, domain, validation, epochs
         self.method_params, self.backbone, self.train = method_params, backbone, train
         self.random_state, self.device, self.verbose = random_state, device, verbose
+        caller = 2 if type(self).__init__ is GraphEstimator.__init__ else 3
         for old, value in renamed.items():
             if old not in _RENAMED:
                 raise TypeError(f"{type(self).__name__} has no parameter '{old}'")
-            warnings.warn(f"'{old}' is now called '{_RENAMED[old]}'", FutureWarning, stacklevel=3)
+            warnings.warn(f"'{old}' is now called '{_RENAMED[old]}'", FutureWarning, stacklevel=caller)
             setattr(self, _RENAMED[old], value)
 
     def search_space(self) -> dict[str, list[Any]]:
@@ -197,6 +198,6 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "epochs": None if total else epochs,
             "method_params": asdict(spec.method_params),
             "backbone": asdict(spec.backbone),
-            "train": train,
+            "train": {**train, "total_samples": total} if total else train,
             "random_state": spec.seed,
         }

@@ -77,12 +77,14 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The class of each row."""
-        classes: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(self._predictions(X))]
+        predictions = self._predictions(X)
+        classes: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(predictions)]
         return classes
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """Probabilities `[rows, classes]`, in the order of `classes_`; scaled on validation rows only."""
-        return self.model_.probabilities(self._predictions(X))
+        predictions = self._predictions(X)
+        return self.model_.probabilities(predictions)
 
     def _train_changes(self) -> dict[str, Any]:
         if self.class_weight not in ("balanced", None):

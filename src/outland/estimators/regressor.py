@@ -18,7 +18,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The number of each row."""
-        return self.model_.numbers(self._predictions(X))
+        predictions = self._predictions(X)
+        return self.model_.numbers(predictions)
 
     def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
         try:

@@ -81,12 +81,10 @@ def _from_file(name: str) -> type[Method]:
         spec.loader.exec_module(module)
     except Exception as problem:
         raise OutlandError(f"{path} cannot be imported: {type(problem).__name__}: {problem}") from problem
-    method = getattr(module, attribute, None)
-    if not (isinstance(method, type) and issubclass(method, Method)):
-        classes = [
-            n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
-        ]
-        raise unknown(f"method in {path}", attribute, classes)
+    classes = {name: cls for name, cls in vars(module).items() if isinstance(cls, type) and issubclass(cls, Method)}
+    if attribute not in classes:
+        raise unknown(f"method in {path}", attribute, [name for name, cls in classes.items() if cls is not Method])
+    method = classes[attribute]
     for word in ("name", "family", "citation"):
         if not isinstance(getattr(method, word, None), str):
             raise OutlandError(f'{attribute} in {path} must have a {word}: write {word} = "..." in it')
@@ -124,11 +122,8 @@ def method_settings(name: str, values: dict[str, Any]) -> MethodSettings:
 def build_method(name: str, schema: Schema, backbone: BackboneSettings, settings: MethodSettings) -> Method:
     """A new model with initial weights."""
     method = find_method(name)(schema, backbone, settings)
-    if (
-        not hasattr(method, "classifier")
-        and type(method).forward is Method.forward
-        and type(method).embed is Method.embed
-    ):
+    is_default = type(method).forward is Method.forward and type(method).embed is Method.embed
+    if is_default and not hasattr(method, "classifier"):
         raise OutlandError(f"{method.name} must have a `classifier`, or a forward(batch) that gives logits")
     initialize(method, backbone.init)
     return method

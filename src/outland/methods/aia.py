@@ -12,8 +12,7 @@ from torch.nn.functional import mse_loss
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
-from outland.methods.parts.random_masks import random_mask
-from outland.methods.parts.ratio import ratio_penalty
+from outland.methods.parts.masks import random_mask, ratio_penalty
 from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, frozen_running_stats
 from outland.ops import Indicator
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings

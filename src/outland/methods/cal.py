@@ -9,11 +9,12 @@ from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.attention import Branch, TwoWayAttention
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Encoder, Mask
+from outland.nn.convs import GCN, LayerInputs
 from outland.nn.norm import norm
+from outland.nn.pair import pair_linear
 from outland.settings import NonNegative, settings
 
 
@@ -34,6 +35,40 @@ class CALSettings(MethodSettings):
     causal: NonNegative = 1.0
     merge: Literal["add", "concat"] = "add"
     pool: Literal["backbone", "sum"] = "backbone"
+
+
+class TwoWayAttention(nn.Module):
+    r"""Divides every node and edge between two parts: softmax of two linear scores.
+
+    .. math:: A^n_u = \mathrm{softmax}(W_n h_u + b_n), \quad A^e_{uv} = \mathrm{softmax}(W_e [h_u, h_v] + b_e)
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.node = nn.Linear(width, 2)
+        self.edge = nn.Linear(2 * width, 2)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:
+        """The masks of both parts, which sum to 1 everywhere; edges by direction."""
+        node = self.node(h).softmax(1)
+        edge = pair_linear(self.edge, h, batch).softmax(1)
+        return Mask(node[:, 0], edge[:, 0]), Mask(node[:, 1], edge[:, 1])
+
+
+class Branch(nn.Module):
+    """One part of the graph to one embedding: masked node states, batch norm, a weighted GCN layer, ReLU, readout."""
+
+    def __init__(self, backbone: BackboneSettings, pool: str) -> None:
+        super().__init__()
+        self.pool = pool
+        self.norm = norm(backbone.width, backbone.batch_norm)
+        self.conv = GCN(backbone.width, backbone, 1)
+
+    def forward(self, h: Tensor, mask: Mask, batch: GraphBatch) -> Tensor:
+        """Embeddings `[B, d]`."""
+        x = self.norm(h * mask.node[:, None], batch.node_mask)
+        z = self.conv(x, LayerInputs(batch, mask.edge, None), x).relu()
+        return batch.mean_nodes(z) if self.pool == "mean" else batch.sum_nodes(z)
 
 
 class BranchHead(nn.Module):
@@ -93,10 +128,11 @@ class CAL(Method[CALSettings]):
         permuted = trivial.index_select(0, permutation(batch, self.random))
         divergence = uniform_divergence(self.trivial_head(trivial, batch), batch, self.schema.task)
         weight = settings.uniform if settings.mixed is None else settings.mixed
+        both = causal + permuted if settings.merge == "add" else torch.cat([causal, permuted], dim=1)
         return {
             "causal": settings.causal * self.risk(self.causal_head(causal, batch), batch),
             "uniform": settings.uniform * batch.mean_graphs(divergence),
-            "mixed": weight * self.risk(self.mixed_logits(causal, permuted, batch), batch),
+            "mixed": weight * self.risk(self.mixed_head(both, batch), batch),
         }
 
     def split(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -109,12 +145,6 @@ class CAL(Method[CALSettings]):
     def diagnostics(self) -> Terms:
         """The causal part's share of the nodes."""
         return {"stable_share": self.stable_share}
-
-    def mixed_logits(self, causal: Tensor, trivial: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits from both parts; the label is that of the causal one."""
-        both = causal + trivial if self.settings.merge == "add" else torch.cat([causal, trivial], dim=1)
-        logits: Tensor = self.mixed_head(both, batch)
-        return logits
 
     def readout(self, batch: GraphBatch) -> Tensor:
         """Embeddings of the causal part."""

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Progress, Terms
-from outland.methods.parts.contrast import supervised_contrast
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
 from outland.nn import BackboneSettings, Head, frozen_running_stats
@@ -65,11 +65,7 @@ class CIGA(SubgraphMethod[CIGASettings]):
         "v2": CIGASettings,
         "molecules": lambda: CIGASettings(ratio=0.8),
     }
-    space = {
-        "ratio": (0.25, 0.5, 0.8),
-        "alpha": (0.5, 1.0, 4.0, 16.0),
-        "beta": (0.5, 1.0, 2.0),
-    }
+    space = {"ratio": (0.25, 0.5, 0.8), "alpha": (0.5, 1.0, 4.0, 16.0), "beta": (0.5, 1.0, 2.0)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: CIGASettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
@@ -108,3 +104,27 @@ def hinge(
     counts = (counts & known).detach()
     divisor = counts if over == "chosen" else known
     return torch.where(counts, complement, 0).sum() / divisor.sum().clamp(min=1)
+
+
+def supervised_contrast(h: Tensor, labels: Tensor, known: Tensor, temperature: float = 1.0) -> Tensor:
+    r"""Supervised contrastive loss (Khosla et al., NeurIPS 2020); 0 where no label occurs twice.
+
+    .. math:: -\operatorname*{mean}_{i:\,P(i) \ne \emptyset} \frac1{|P(i)|} \sum_{j \in P(i)}
+              \Big[A_{ij} - \log\sum_{k \ne i} e^{A_{ik}}\Big], \quad
+              A_{ij} = \frac{h_i^\top h_j}{\tau\,\|h_i\| \|h_j\|}, \quad P(i) = \{j \ne i: y_j = y_i\}
+
+    Each task contrasts the graphs whose label it knows, among themselves; the mean is over all anchors of all tasks,
+    from embeddings `[B, d]`, and labels and which of them count `[B, T]`.
+    """
+    # A graph's embedding may be almost 0; the gradient of its direction must stay finite.
+    unit = functional.normalize(h, dim=1, eps=1e-6)
+    similarity = unit @ unit.T / temperature
+    index = torch.arange(len(h), device=h.device)
+    labels, known = labels.T, known.T
+    counted = known[:, :, None] & known[:, None, :] & (index[:, None] != index)
+    positive = counted & (labels[:, :, None] == labels[:, None, :])
+    lowest = torch.finfo(h.dtype).min / 2  # in place of -inf, whose gradient is not finite
+    total = torch.where(counted, similarity, lowest).logsumexp(2, keepdim=True)
+    number = positive.sum(2)
+    anchors = torch.where(positive, similarity - total, 0).sum(2) / number.clamp(min=1)
+    return -anchors.sum() / (number > 0).sum().clamp(min=1)

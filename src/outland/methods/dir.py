@@ -10,7 +10,6 @@ from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Progress, Terms
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.risk import label_losses
-from outland.methods.parts.schedules import power
 from outland.methods.parts.subgraphs import SubgraphMethod, SubgraphSettings
 from outland.nn import BackboneSettings, Head, frozen_running_stats
 from outland.settings import NonNegative, settings
@@ -56,9 +55,7 @@ class DIR(SubgraphMethod[DIRSettings]):
     name = "dir"
     family = "graph"
     citation = "Wu et al., ICLR 2022"
-    presets = {
-        "molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4),
-    }
+    presets = {"molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4)}
     space = {"ratio": (0.25, 0.5, 0.8), "alpha": (1e-4, 1e-2)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: DIRSettings | None = None) -> None:
@@ -86,8 +83,8 @@ class DIR(SubgraphMethod[DIRSettings]):
         }
 
     def weight(self, progress: Progress) -> float:
-        """α' in this epoch."""
-        return power(self.settings.alpha, progress.epoch, self.settings.power)
+        """α' in this epoch: 0 in the first, unless p is 0."""
+        return float(self.settings.alpha * progress.epoch**self.settings.power)
 
     def variance(self, risks: Tensor, batch: GraphBatch) -> Tensor:
         """Variance of the risk over interventions; 0 if there is only one."""

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.pairing import reordered
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import permutation, reordered
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.nn import BackboneSettings, GraphNet, Head, Mask, Masker
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
@@ -66,14 +65,8 @@ class DisC(Method[DisCSettings]):
     name = "disc"
     family = "graph"
     citation = "Fan et al., NeurIPS 2022"
-    presets = {
-        "released": lambda: DisCSettings(weights="batch", bias_weight=0.7),
-    }
-    space = {
-        "swap_weight": (1.0, 5.0, 15.0),
-        "swap_after": (0.25, 0.5),
-        "bias_weight": (0.5, 1.0),
-    }
+    presets = {"released": lambda: DisCSettings(weights="batch", bias_weight=0.7)}
+    space = {"swap_weight": (1.0, 5.0, 15.0), "swap_after": (0.25, 0.5), "bias_weight": (0.5, 1.0)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: DisCSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)

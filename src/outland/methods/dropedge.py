@@ -42,5 +42,5 @@ class DropEdge(ERM[DropEdgeSettings]):
     def augment(self, batch: GraphBatch) -> Mask:
         """Weight 0 for the edges dropped, 1 for everything else."""
         uniform = torch.rand(batch.num_edges, generator=self.random, device=batch.x.device)
-        kept = both_directions(uniform, batch) >= self.settings.drop
-        return Mask.on_edges(kept.to(next(self.parameters()).dtype), batch)
+        remains = both_directions(uniform, batch) >= self.settings.drop
+        return Mask.on_edges(remains.to(next(self.parameters()).dtype), batch)

@@ -8,10 +8,10 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import MethodSettings, Phase, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.edge_scorer import EdgeScorer
 from outland.methods.parts.environments import variance_over
 from outland.methods.parts.ranking import both_directions
 from outland.methods.parts.risk import label_losses, mean_over
+from outland.methods.parts.subgraphs import EdgeScorer
 from outland.nn import BackboneSettings, Mask
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
@@ -97,8 +97,7 @@ class EERM(ERM[EERMSettings]):
 
     def draw_edits(self, batch: GraphBatch, probabilities: Tensor) -> Tensor:
         """Which edges each editor drops `[E, K]`, both directions together."""
-        shape, device, dtype = probabilities.shape, probabilities.device, probabilities.dtype
-        uniform = torch.rand(shape, generator=self.random, device=device, dtype=dtype)
+        uniform = torch.empty_like(probabilities).uniform_(generator=self.random)
         return both_directions(uniform, batch) < probabilities
 
     def log_likelihood(self, batch: GraphBatch, probabilities: Tensor, dropped: Tensor) -> Tensor:

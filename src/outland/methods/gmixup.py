@@ -53,15 +53,8 @@ class GMixup(ERM[GMixupSettings]):
     name = "g-mixup"
     family = "augmentation"
     citation = "Han et al., ICML 2022"
-    presets = {
-        "paper": GMixupSettings,
-        "released": lambda: GMixupSettings(share=0.01),
-    }
-    space = {
-        "share": (0.01, 0.2),
-        "ratio": (0.1, 0.2),
-        "threshold": (0.05, 0.2),
-    }
+    presets = {"paper": GMixupSettings, "released": lambda: GMixupSettings(share=0.01)}
+    space = {"share": (0.01, 0.2), "ratio": (0.1, 0.2), "threshold": (0.05, 0.2)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GMixupSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import GraphEmbeddings, Method, MethodSettings, Phase, Progress, Terms
-from outland.methods.parts.pairing import all_pairs
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import all_pairs, permutation
 from outland.nn import BackboneSettings, Encoder, GraphNet, Head, Mask
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
@@ -38,12 +37,7 @@ class GREASettings(MethodSettings):
 
 
 class Gate(nn.Module):
-    """A GNN and a two-layer head that give the share of each node in the rationale `[N]`.
-
-    Args:
-        backbone: settings of the GNN, its depth included.
-        schema: of the graphs.
-    """
+    """A GNN and a two-layer head that give the share of each node in the rationale `[N]`."""
 
     def __init__(self, backbone: BackboneSettings, schema: Schema) -> None:
         super().__init__()
@@ -124,8 +118,7 @@ class GREA(Method[GREASettings]):
 
     def readout(self, batch: GraphBatch) -> Tensor:
         """Embeddings of the rationales."""
-        rationale, _ = self.split(batch, self.gate(batch))
-        return rationale
+        return self.split(batch, self.gate(batch))[0]
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """The gate, an edge's weight the product of its ends', and its complement."""

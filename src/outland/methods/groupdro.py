@@ -38,10 +38,7 @@ class GroupDRO(ERM[GroupDROSettings]):
     name = "groupdro"
     citation = "Sagawa et al., ICLR 2020"
     needs_environments = True
-    space = {
-        "step": (1e-3, 1e-2, 1e-1, 1.0),
-        "memory": ("batch", "persistent"),
-    }
+    space = {"step": (1e-3, 1e-2, 1e-1, 1.0), "memory": ("batch", "persistent")}
     log_weights: Tensor
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GroupDROSettings | None = None) -> None:
@@ -55,10 +52,8 @@ class GroupDRO(ERM[GroupDROSettings]):
 
     def weights(self, risks: Tensor, present: Tensor) -> Tensor:
         """Update the weights by these risks, and return those of the environments present `[S]`."""
-        gains = torch.where(present, self.settings.step * risks, 0)
-        if self.settings.memory == "batch":
-            return torch.where(present, gains, -torch.inf).softmax(0).nan_to_num()
-        with torch.no_grad():
-            self.log_weights.add_(gains).sub_(self.log_weights.logsumexp(0))
-        weights = torch.where(present, self.log_weights, -torch.inf).softmax(0).nan_to_num()
-        return weights.to(risks.dtype)
+        log_weights = torch.where(present, self.settings.step * risks, 0)
+        if self.settings.memory == "persistent":
+            with torch.no_grad():
+                log_weights = self.log_weights.add_(log_weights).sub_(self.log_weights.logsumexp(0))
+        return torch.where(present, log_weights, -torch.inf).softmax(0).nan_to_num().to(risks.dtype)

@@ -2,17 +2,19 @@
 
 from typing import Annotated, Literal
 
+import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.attention import AttentionScore, bernoulli_kl, concrete
 from outland.methods.parts.risk import mean_over
-from outland.methods.parts.schedules import staircase
-from outland.nn import BackboneSettings, GraphNet, Mask
+from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
+from outland.nn.pair import pair_linear
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
+Over = Literal["edge", "node"]
 Probability = Annotated[float, Field(ge=0.01, le=0.99)]
 
 
@@ -40,11 +42,15 @@ class GSATSettings(MethodSettings):
     first_r: Probability = 0.9
     step_r: Fraction = 0.1
     interval: PositiveInt = 10
-    over: Literal["edge", "node"] = "edge"
+    over: Over = "edge"
     temperature: Annotated[float, Field(ge=1e-3)] = 1.0
     dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.5
     divergence: Literal["sample", "probability"] = "sample"
     symmetric: bool = True
+
+    def r(self, progress: Progress) -> float:
+        """The r of this epoch: down by `step_r` every `interval` epochs, never below `final_r`."""
+        return max(self.final_r, self.first_r - self.step_r * (progress.epoch // self.interval))
 
 
 class GSAT(Method[GSATSettings]):
@@ -70,11 +76,7 @@ class GSAT(Method[GSATSettings]):
         "mnist": lambda: GSATSettings(over="node", interval=30),
         "molecules": lambda: GSATSettings(over="node", interval=20),
     }
-    space = {
-        "final_r": (0.5, 0.7),
-        "interval": (10, 20),
-        "bottleneck": (0.1, 1.0),
-    }
+    space = {"final_r": (0.5, 0.7), "interval": (10, 20), "bottleneck": (0.1, 1.0)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GSATSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
@@ -87,9 +89,7 @@ class GSAT(Method[GSATSettings]):
         states, score = self.scores(batch)
         alpha = concrete(score, settings.temperature, self.random)
         probability = alpha if settings.divergence == "sample" else score.sigmoid()
-        r = progress.scalar(
-            lambda now: staircase(now.epoch, settings.interval, settings.first_r, settings.step_r, settings.final_r)
-        )
+        r = progress.scalar(settings.r)
         real = batch.real_edges if settings.over == "edge" else batch.real_nodes
         return {
             "risk": self.risk(self.classifier(batch, self.weigh(alpha, batch), states), batch),
@@ -103,8 +103,7 @@ class GSAT(Method[GSATSettings]):
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """The probabilities; over edges, no node is masked."""
-        _, score = self.scores(batch)
-        alpha = score.sigmoid()
+        alpha = self.scores(batch)[1].sigmoid()
         mask = self.weigh(alpha, batch).symmetric(batch)
         return {"stable": mask if self.settings.over == "edge" else Mask(alpha, mask.edge)}
 
@@ -121,3 +120,54 @@ class GSAT(Method[GSATSettings]):
         states = self.classifier.encoder.embed(batch)
         score: Tensor = self.attention(self.classifier.encoder(batch, states=states), batch)
         return states, score
+
+
+def instance_norm(values: Tensor, batch: GraphBatch, over: Over, eps: float = 1e-5) -> Tensor:
+    """Mean 0 and variance 1 in each column over the edges, or nodes, of each graph; a single row becomes 0."""
+    edges = batch.mean_edges, batch.edge_batch
+    mean_of, graph = edges if over == "edge" else (batch.mean_nodes, batch.node_batch)
+
+    def broadcast(means: Tensor) -> Tensor:
+        return functional.pad(means, (0, 0, 0, 1)).index_select(0, graph)  # 0 for padding, which follows the graphs
+
+    centred = values - broadcast(mean_of(values))
+    return centred * broadcast((mean_of(centred.square()) + eps).rsqrt())
+
+
+class AttentionScore(nn.Module):
+    """One score an edge, from `[h_u, h_v]`, or a node, from `h`: two hidden layers, normalised within each graph.
+
+    Widths are 2d, 4d, d, 1 over edges and d, 2d, d, 1 over nodes, d the `width`.
+    """
+
+    def __init__(self, width: int, over: Over, dropout: float) -> None:
+        super().__init__()
+        self.over: Over = over
+        inputs = 2 * width if over == "edge" else width
+        # The norm subtracts any constant, so the layers before it have none.
+        self.first = nn.Linear(inputs, 2 * inputs, bias=False)
+        self.second = nn.Linear(2 * inputs, width, bias=False)
+        self.last = nn.Linear(width, 1)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Scores `[E]` or `[N]`."""
+        hidden = pair_linear(self.first, h, batch) if self.over == "edge" else self.first(h)
+        hidden = self.dropout(instance_norm(hidden, batch, self.over).relu())
+        hidden = self.dropout(instance_norm(self.second(hidden), batch, self.over).relu())
+        score: Tensor = self.last(hidden).squeeze(1)
+        return score
+
+
+def concrete(score: Tensor, temperature: float, random: torch.Generator) -> Tensor:
+    r"""A relaxed Bernoulli draw with log-odds `score`: :math:`\sigma((z + \log u - \log(1-u)) / \tau)`, u uniform."""
+    uniform = torch.rand(score.shape, generator=random, device=score.device, dtype=score.dtype)
+    return ((score + uniform.logit(torch.finfo(score.dtype).eps)) / temperature).sigmoid()
+
+
+def bernoulli_kl(alpha: Tensor, r: float | Tensor, eps: float = 1e-6) -> Tensor:
+    r"""Divergence of Bernoulli(α) from Bernoulli(r), for each entry.
+
+    .. math:: \alpha\log\frac{\alpha}{r} + (1-\alpha)\log\frac{1-\alpha}{1-r}
+    """
+    return alpha * (alpha / r + eps).log() + (1 - alpha) * ((1 - alpha) / (1 - r) + eps).log()

@@ -8,8 +8,7 @@ from torch import Tensor
 from outland.graphs import GraphBatch, Task
 from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_means
-from outland.methods.parts.penalty import PenaltySettings
+from outland.methods.parts.environments import PenaltySettings, environment_means
 from outland.methods.parts.ranking import rank_within_group
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.settings import settings
@@ -21,7 +20,6 @@ class IRMSettings(PenaltySettings):
 
     Args:
         penalty: weight λ of the gradient penalty.
-        warm_up: steps during which the weight is at most 1.
         estimator: `square` of each environment's gradient, which is biased by its noise; or the product of the
             gradients of two `halves` of the environment, which is not, and may be negative.
     """

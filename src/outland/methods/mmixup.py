@@ -9,8 +9,7 @@ from torch import Tensor
 from outland.graphs import GraphBatch
 from outland.methods.base import GraphEmbeddings, MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.pairing import reordered
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import permutation, reordered
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.settings import settings
 

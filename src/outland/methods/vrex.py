@@ -3,8 +3,7 @@
 from outland.graphs import GraphBatch
 from outland.methods.base import Progress, Terms
 from outland.methods.erm import ERM
-from outland.methods.parts.environments import environment_risks, variance_over
-from outland.methods.parts.penalty import PenaltySettings
+from outland.methods.parts.environments import PenaltySettings, environment_risks, variance_over
 from outland.settings import NonNegative, settings
 
 
@@ -14,7 +13,6 @@ class VRExSettings(PenaltySettings):
 
     Args:
         penalty: weight β of the variance.
-        warm_up: steps during which the weight is at most 1.
         unbiased: divide the variance by the number of environments less one, as GOOD does; else by their number.
     """
 
@@ -39,8 +37,5 @@ class VREx(ERM[VRExSettings]):
         """The mean loss, and the weighted variance of the environments' risks."""
         logits = self.classifier(batch)
         risks, present = environment_risks(logits, batch, self.schema)
-        weight = progress.scalar(self.settings.weight)
-        return {
-            "risk": self.risk(logits, batch),
-            "variance": weight * variance_over(risks, present, self.settings.unbiased),
-        }
+        variance = variance_over(risks, present, self.settings.unbiased)
+        return {"risk": self.risk(logits, batch), "variance": progress.scalar(self.settings.weight) * variance}

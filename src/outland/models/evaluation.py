@@ -42,8 +42,10 @@ def evaluate_models(
         known = ~np.isnan(y)
         columns = [_ranked(model, one, number) for model, one in zip(models, predictions, strict=True)]
         score = _score(models[0], columns, y, known, groups, seed)
+        mean_error = _mean_error(models[0], y[known], number)
         calibration = check_calibration(models[0], predictions[0], y, number)
-        scores.append(score.model_copy(update={"part": part, "target": target, "calibration": calibration}))
+        named = {"part": part, "target": target, "calibration": calibration, "mean_error": mean_error}
+        scores.append(score.model_copy(update=named))
     return scores
 
 
@@ -69,7 +71,6 @@ def _score(
         reference=intervals[1] if len(intervals) > 1 else None,
         difference=difference,
         rare=int(min((y == 1).sum(), (y != 1).sum())) if task.kind == "binary" else None,
-        mean_error=_mean_error(model, y) if task.kind == "regression" else None,
     )
 
 
@@ -82,9 +83,9 @@ def _ranked(model: TrainedModel, predictions: Predictions, target: int) -> Array
     return column
 
 
-def _mean_error(model: TrainedModel, y: Array) -> float | None:
-    """RMSE of always predicting the training mean."""
-    return rmse(np.full_like(y, model.task.mean[0]), y) if model.task.mean and len(y) else None
+def _mean_error(model: TrainedModel, y: Array, target: int) -> float | None:
+    """RMSE of always predicting the training mean of a target; None where classes are predicted."""
+    return rmse(np.full_like(y, model.task.mean[target]), y) if model.task.mean and len(y) else None
 
 
 def check_calibration(

@@ -56,8 +56,8 @@ def splits_from_data_list(
     >>> splits = splits_from_data_list(graphs)
     >>> {name: len(index) for name, index in splits.parts.items()}
     {'train': 16, 'val': 2, 'test': 2}
-    >>> splits.schema.node, splits.schema.task
-    (Features(width=4, vocabulary=None), Task(kind='multiclass', outputs=2, metric='accuracy'))
+    >>> splits.schema.node, splits.schema.task.kind, splits.schema.task.outputs
+    (Features(width=4, vocabulary=None), 'multiclass', 2)
     """
     packed = PackedGraphs.from_data_list(validate_data_list(graphs, environments is None))
     parts = _parts(packed.node_counts, split, fractions, seed)

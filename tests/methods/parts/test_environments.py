@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from outland.methods.parts.environments import environment_means, variance_over
+from outland.methods import Progress
+from outland.methods.parts.environments import PenaltySettings, environment_means, variance_over
 from outland.methods.parts.risk import label_losses
 from tests.methods.cases import CLASSES, LOGITS, toy
 
@@ -34,3 +35,9 @@ def test_absent_and_single_environments():
     risks = torch.tensor([0.2, 5.0, 0.4], dtype=torch.double)
     assert variance_over(risks, torch.tensor([True, False, True]), True).item() == pytest.approx(0.02)
     assert variance_over(risks, torch.tensor([False, True, False]), True).item() == 0
+
+
+def test_warm_up_holds_the_weight_at_one():
+    settings = PenaltySettings(penalty=100, warm_up=5)
+    assert [settings.weight(Progress(step=step)) for step in (0, 4, 5)] == [1, 1, 100]
+    assert PenaltySettings(penalty=0.1, warm_up=5).weight(Progress()) == 0.1

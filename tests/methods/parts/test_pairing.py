@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from outland.methods.parts.pairing import all_pairs, reordered
-from outland.methods.parts.ranking import permutation
+from outland.methods.parts.pairing import all_pairs, permutation, reordered
 from outland.methods.parts.risk import mean_risk
 from tests.conftest import whole
 
@@ -57,3 +56,12 @@ class TestPairs:
         assert not torch.equal(order, torch.arange(batch.num_graphs))
         if layout == "padded":
             assert torch.equal(partners.graph_mask, batch.graph_mask)
+
+
+@pytest.mark.parametrize("layout", ["exact", "padded"])
+def test_a_permutation_moves_real_graphs_only(any_set, layout):
+    batch = whole(any_set[1], layout)
+    order = permutation(batch, torch.Generator().manual_seed(1))
+    assert sorted(order[:6].tolist()) == list(range(6))
+    assert order[6:].tolist() == list(range(6, batch.num_graphs))
+    assert order[:6].tolist() != list(range(6))

@@ -1,48 +1,35 @@
-import math
-
 import pytest
 import torch
+from torch.nn.functional import linear
 from torch_geometric.data import Data
 
 from outland.graphs import PackedGraphs
-from outland.methods.parts.subgraphs import embed_part, pool_part, split, top_edges
+from outland.methods.parts.ranking import top_edges
+from outland.methods.parts.subgraphs import EdgeScorer, embed_part, pool_part, split
 from outland.nn import BackboneSettings, GraphNet, Mask, frozen_running_stats
 from tests.cases import SMALL, doubled
-from tests.conftest import REAL, odd_graphs, undirected, whole
+from tests.conftest import REAL, SETS, odd_graphs, undirected, whole
 from tests.methods.cases import drawn_scores, some
 
 
-class TestTopEdges:
-    @pytest.mark.parametrize("layout", ["exact", "padded"])
-    @pytest.mark.parametrize("rounding", ["ceil", "floor"])
-    @pytest.mark.parametrize("ratio", [0.0, 0.25, 0.5, 0.7, 1.0])
-    def test_equals_a_loop_over_graphs(self, ratio, rounding, layout):
-        _, batch = some(layout=layout)
-        scores = drawn_scores(batch)
-        kept = top_edges(scores, batch, ratio, rounding)
-        expected = torch.zeros(batch.num_edges, dtype=torch.bool)
-        for graph in range(6):
-            rows = [e for e in range(batch.num_edges) if batch.edge_batch[e] == graph and e <= batch.reverse[e]]
-            count = getattr(math, rounding)(round(ratio * len(rows), 6))
-            for row in sorted(rows, key=lambda e: -scores[e].item())[:count]:
-                expected[row] = expected[batch.reverse[row]] = True
-        assert torch.equal(kept, expected)
-
-    def test_graphs_do_not_compete_and_every_one_keeps_an_edge(self):
-        _, batch = some()
-        kept = top_edges(1e6 * batch.edge_batch.double(), batch, 1e-3)
-        first = torch.arange(batch.num_edges) <= batch.reverse
-        assert torch.equal(batch.sum_edges((kept & first).long()), batch.sum_edges(first.long()).clamp(max=1))
-
-    def test_no_wrong_place_among_many_edges(self, motif):
-        """A single key of graph and score would run out of digits here (P7)."""
-        batch = whole(motif.graphs.select(motif["train"][:200]))
-        both = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(0)) * 1e-6
-        scores = (both + batch.reversed(both)) / 2
-        kept = top_edges(scores, batch, 0.5)
-        worst = torch.full((200,), 1.0).scatter_reduce(0, batch.edge_batch[kept], scores[kept], "amin")
-        best = torch.full((200,), -1.0).scatter_reduce(0, batch.edge_batch[~kept], scores[~kept], "amax")
-        assert (worst >= best).all()
+class TestEdgeScorer:
+    @pytest.mark.parametrize("kind", SETS)
+    def test_factored_scores_equal_a_loop_over_edges(self, kind):
+        schema, batch = some(kind)
+        scorer = EdgeScorer(SMALL, schema, hidden=12).double().eval()
+        scores, features = scorer(batch)
+        scores = scores.squeeze(1)
+        assert torch.equal(features, scorer.encoder(batch))
+        for index, (u, v) in enumerate(batch.edge_index.T.tolist()):
+            ends = [(u, v), (v, u) if batch.reverse[index] != index else (u, v)]
+            plain = [
+                scorer.last(
+                    linear(torch.cat([features[a], features[b]]), scorer.first.weight, scorer.first.bias).relu()
+                ).item()
+                for a, b in ends
+            ]
+            assert scores[index].item() == pytest.approx(sum(plain) / 2, abs=1e-12)
+        assert torch.equal(scores, scores[batch.reverse])
 
 
 class TestCut:

@@ -63,12 +63,7 @@ def usvt(mean: Tensor, threshold: float) -> Tensor:
 def fit_graphon(graphs: PackedGraphs, label: Tensor, size: int, threshold: float, features: Features) -> Graphon:
     """Align the graphs of one class by decreasing degree, ties in node order, and average them.
 
-    Args:
-        graphs: the class, on the host.
-        label: of the class.
-        size: n; larger graphs are cropped and smaller ones padded with absent nodes.
-        threshold: of `usvt`.
-        features: what the node features are.
+    Graphs of more than `size` nodes are cropped, smaller ones padded with absent nodes; `threshold` is that of `usvt`.
     """
     source, target = neighbours(graphs)
     degree = torch.bincount(source, minlength=len(graphs.x))
@@ -184,12 +179,7 @@ def join(batch: GraphBatch, more: GraphBatch) -> GraphBatch:
         first = torch.where(first < batch.num_graphs, first, total)  # padding comes after all graphs
         return torch.cat([first, second + batch.num_graphs])
 
-    def joined_mask(first: Tensor | None, second: Tensor | None, rows: Tensor, more_rows: Tensor) -> Tensor | None:
-        if batch.graph_mask is None and more.graph_mask is None:
-            return None
-        masks = ((first, rows), (second, more_rows))
-        return torch.cat([torch.ones_like(like, dtype=torch.bool) if mask is None else mask for mask, like in masks])
-
+    padded = batch.graph_mask is not None or more.graph_mask is not None
     edge_attr = None
     if batch.edge_attr is not None and more.edge_attr is not None:
         edge_attr = torch.cat([batch.edge_attr, more.edge_attr.to(batch.edge_attr.dtype)])
@@ -204,7 +194,7 @@ def join(batch: GraphBatch, more: GraphBatch) -> GraphBatch:
         index=torch.cat([batch.index, more.index]),
         environment=None,
         edge_attr=edge_attr,
-        node_mask=joined_mask(batch.node_mask, more.node_mask, batch.node_batch, more.node_batch),
-        edge_mask=joined_mask(batch.edge_mask, more.edge_mask, batch.edge_batch, more.edge_batch),
-        graph_mask=joined_mask(batch.graph_mask, more.graph_mask, batch.node_count, more.node_count),
+        node_mask=torch.cat([batch.real_nodes, more.real_nodes]) if padded else None,
+        edge_mask=torch.cat([batch.real_edges, more.real_edges]) if padded else None,
+        graph_mask=torch.cat([batch.real_graphs, more.real_graphs]) if padded else None,
     )

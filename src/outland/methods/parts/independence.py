@@ -10,15 +10,11 @@ from torch import Tensor
 FourierInput = Literal["standardised", "raw", "normalised"]
 Pairs = Literal["same", "all"]
 Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1 -> scalar
+Measure = Callable[[Tensor, Tensor], Dependence]  # rows `[n, d]`, which of them are valid `[n]` -> their dependence
 
 
 def fourier_dependence(
-    z: Tensor,
-    valid: Tensor,
-    random: torch.Generator,
-    features: FourierInput = "standardised",
-    frequencies: int = 1,
-    pairs: Pairs = "same",
+    z: Tensor, valid: Tensor, random: torch.Generator, features: FourierInput, frequencies: int, pairs: Pairs
 ) -> Dependence:
     """Dependence between the coordinates of `z [n, d]`, by Fourier features that are drawn anew at every call."""
     width = z.shape[1]
@@ -91,8 +87,7 @@ def gaussian_kernels(blocks: Tensor, valid: Tensor, bandwidth: Literal["median",
     squared = (norms[:, :, None] + norms[:, None, :] - 2 * blocks @ blocks.mT).clamp(min=0)
     if bandwidth == "one":
         return (-squared / 2).exp()
-    off_diagonal = ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
-    pairs = valid[:, None] & valid & off_diagonal
+    pairs = valid[:, None] & valid & ~torch.eye(len(valid), dtype=torch.bool, device=valid.device)
     ordered = torch.where(pairs, squared, torch.inf).flatten(1).sort(1).values
     median = ordered.index_select(1, ((pairs.sum() - 1) // 2).clamp(min=0).reshape(1))[:, :, None]
     return (-squared / (2 * torch.where(median.isfinite(), median, 1).clamp(min=1e-12))).exp()

@@ -1,5 +1,6 @@
 """Pairs of graphs of a batch: all of them, or each graph with one other."""
 
+import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
@@ -11,11 +12,18 @@ def all_pairs(first: Tensor, second: Tensor, batch: GraphBatch) -> tuple[Tensor,
     A pair with a padding graph is padding. The batch returned is for losses and heads, which read its labels and graph
     mask; its nodes and edges are still those of the B graphs.
     """
-    count = batch.num_graphs
     sums = (first[:, None] + second[None]).flatten(0, 1)
     mask = batch.graph_mask
     both = None if mask is None else (mask[:, None] & mask[None]).flatten()
-    return sums, batch.replace(y=batch.y.repeat_interleave(count, 0), graph_mask=both)
+    return sums, batch.replace(y=batch.y.repeat_interleave(batch.num_graphs, 0), graph_mask=both)
+
+
+def permutation(batch: GraphBatch, random: torch.Generator) -> Tensor:
+    """A random permutation of the batch's graphs `[B]`; padding graphs stay behind the real ones."""
+    keys = torch.rand(batch.num_graphs, generator=random, device=batch.x.device)
+    if batch.graph_mask is not None:
+        keys = torch.where(batch.graph_mask, keys, torch.inf)
+    return keys.argsort(stable=True)
 
 
 def reordered(values: Tensor, batch: GraphBatch, order: Tensor) -> tuple[Tensor, GraphBatch]:

@@ -1,9 +1,13 @@
-"""Ranks within graphs and permutations of batches, without a loop or a device synchronisation."""
+"""Ranks within graphs, and edges by rank, without a loop or a device synchronisation."""
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
+
+Rounding = Literal["ceil", "floor"]
 
 
 def rank_within_group(keys: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -17,12 +21,16 @@ def rank_within_group(keys: Tensor, group: Tensor, groups: int) -> Tensor:
     return ranks
 
 
-def permutation(batch: GraphBatch, random: torch.Generator) -> Tensor:
-    """A random permutation of the batch's graphs `[B]`; padding graphs stay behind the real ones."""
-    keys = torch.rand(batch.num_graphs, generator=random, device=batch.x.device)
-    if batch.graph_mask is not None:
-        keys = torch.where(batch.graph_mask, keys, torch.inf)
-    return keys.argsort(stable=True)
+def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Rounding = "ceil") -> Tensor:
+    """Which edges `[E]` are among the best ⌈ratio·m⌉ or ⌊ratio·m⌋ of their graph's m undirected ones."""
+    first = batch.first_direction  # one row of each undirected edge
+    total = batch.sum_edges(first.long()).double() * ratio
+    # In floating point 0.7 * 10 is a little more than 7.
+    quota = ((total - 1e-9).ceil() if rounding == "ceil" else (total + 1e-9).floor()).long()
+    quota = torch.cat([quota, quota.new_zeros(1)])  # none for padding, which follows the graphs
+    keys = torch.where(first, -scores.detach(), torch.inf)
+    top = first & (rank_within_group(keys, batch.edge_batch, batch.num_graphs + 1) < quota[batch.edge_batch])
+    return top | top[batch.reverse]
 
 
 def both_directions(values: Tensor, batch: GraphBatch) -> Tensor:

@@ -4,29 +4,33 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
-from outland.methods.parts.edge_scorer import EdgeScorer
-from outland.methods.parts.ranking import rank_within_group
-from outland.nn import BackboneSettings, GraphNet, Mask
+from outland.methods.parts.ranking import Rounding, top_edges
+from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, PairLinear
 from outland.settings import Fraction, PositiveInt, settings
 
-Rounding = Literal["ceil", "floor"]
 
+class EdgeScorer(nn.Module):
+    r"""A GNN and a two-layer network on the two ends of each edge; both directions share the mean of their scores.
 
-def top_edges(scores: Tensor, batch: GraphBatch, ratio: float, rounding: Rounding = "ceil") -> Tensor:
-    """Which edges `[E]` are among the best ⌈ratio·m⌉ or ⌊ratio·m⌋ of their graph's m undirected ones."""
-    first = batch.first_direction  # one row of each undirected edge
-    total = batch.sum_edges(first.long()).double() * ratio
-    # In floating point 0.7 * 10 is a little more than 7.
-    quota = ((total - 1e-9).ceil() if rounding == "ceil" else (total + 1e-9).floor()).long()
-    quota = torch.cat([quota, quota.new_zeros(1)])  # none for padding, which follows the graphs
-    keys = torch.where(first, -scores.detach(), torch.inf)
-    top = first & (rank_within_group(keys, batch.edge_batch, batch.num_graphs + 1) < quota[batch.edge_batch])
-    return top | top[batch.reverse]
+    .. math:: H = \mathrm{GNN}(g), \quad s_{uv} = \tfrac12\big(\mathrm{MLP}[H_u, H_v] + \mathrm{MLP}[H_v, H_u]\big)
+    """
+
+    def __init__(self, settings: BackboneSettings, schema: Schema, hidden: int, scores: int = 1) -> None:
+        super().__init__()
+        self.encoder = Encoder(settings, schema.node, schema.edge)
+        self.first = PairLinear(settings.width, hidden)
+        self.last = nn.Linear(hidden, scores)
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Scores of the edges `[E, scores]` and node embeddings H `[N, d]`."""
+        features: Tensor = self.encoder(batch)
+        scores = self.last(self.first(features, batch).relu())
+        return (scores + batch.reversed(scores)) / 2, features
 
 
 def split(scores: Tensor, top: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:
@@ -36,27 +40,19 @@ def split(scores: Tensor, top: Tensor, batch: GraphBatch) -> tuple[Mask, Mask]:
     rationale of all edges is the whole graph.
     """
     rest = ~top & batch.real_edges
-    in_rationale, in_complement = endpoints(top, batch), endpoints(rest, batch)
+    in_rationale, in_complement = (highest_edge(edges.long(), batch) > 0 for edges in (top, rest))
     isolated = batch.real_nodes & ~(in_rationale | in_complement)
-    node = (in_rationale | isolated).to(scores.dtype), in_complement.to(scores.dtype)
-    edge = torch.where(top, scores.sigmoid(), 0), torch.where(rest, (-scores).sigmoid(), 0)
-    return Mask(node[0], edge[0]), Mask(node[1], edge[1])
+    rationale = Mask((in_rationale | isolated).to(scores.dtype), torch.where(top, scores.sigmoid(), 0))
+    complement = Mask(in_complement.to(scores.dtype), torch.where(rest, (-scores).sigmoid(), 0))
+    return rationale, complement
 
 
-def endpoints(edges: Tensor, batch: GraphBatch) -> Tensor:
-    """Which nodes `[N]` are an end of at least one of these edges `[E]`."""
-    count = torch.zeros(batch.num_nodes, dtype=torch.long, device=edges.device)
+def highest_edge(weights: Tensor, batch: GraphBatch) -> Tensor:
+    """The highest of these weights `[E]` among the edges of each node `[N]`; 0 if it has none."""
+    highest = weights.new_zeros(batch.num_nodes)
     for end in batch.edge_index:
-        count = count.index_add(0, end, edges.long())
-    return count > 0
-
-
-def mask_from_edges(edges: Tensor, batch: GraphBatch) -> Mask:
-    """The mask with these weights on edges `[E]`, and on every node the highest of its edges'; 0 if it has none."""
-    node = edges.new_zeros(batch.num_nodes)
-    for end in batch.edge_index:
-        node = node.scatter_reduce(0, end, edges, "amax")
-    return Mask(node, edges)
+        highest = highest.scatter_reduce(0, end, weights, "amax")
+    return highest
 
 
 def pool_part(features: Tensor, mask: Mask, batch: GraphBatch, pool: Literal["mean", "sum"]) -> Tensor:
@@ -138,5 +134,5 @@ class SubgraphMethod(Method[P]):
         scores, _ = self.scorer(batch)
         stable = torch.where(batch.real_edges, scores.squeeze(1).sigmoid(), 0)
         stable = (stable + batch.reversed(stable)) / 2  # the same to the last bit
-        environment = torch.where(batch.real_edges, 1 - stable, 0)
-        return {"stable": mask_from_edges(stable, batch), "environment": mask_from_edges(environment, batch)}
+        edges = {"stable": stable, "environment": torch.where(batch.real_edges, 1 - stable, 0)}
+        return {name: Mask(highest_edge(weights, batch), weights) for name, weights in edges.items()}

@@ -1,6 +1,5 @@
 """Weights on graphs that make the coordinates of their embeddings independent, as in StableNet."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -10,7 +9,7 @@ from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.independence import Dependence, FourierInput, Pairs, fourier_dependence
+from outland.methods.parts.independence import Dependence, FourierInput, Measure, Pairs, fourier_dependence
 from outland.methods.parts.risk import label_losses
 from outland.nn import BackboneSettings, GraphNet
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
@@ -65,10 +64,6 @@ class SampleWeighter(nn.Module):
     Z is detached: no gradient flows into the network. Row i of the memory (Z_m, ω_m) averages the i-th graphs of
     earlier batches: a running mean at first, a moving average later. Rows never written do not count, and graphs past
     the last row are not remembered.
-
-    Args:
-        width: of the features.
-        settings: of the inner steps and the memory.
     """
 
     features: Tensor
@@ -84,21 +79,8 @@ class SampleWeighter(nn.Module):
         self.register_buffer("seen", torch.zeros(settings.memory, dtype=torch.long))
         self.register_buffer("share", torch.ones(()))
 
-    def forward(
-        self,
-        z: Tensor,
-        batch: GraphBatch,
-        dependence: Callable[[Tensor, Tensor], Dependence],
-        progress: Progress = _START,
-    ) -> Tensor:
-        """Weights `[B]` with mean 1 over the real graphs, 0 for padding.
-
-        Args:
-            z: features `[B, width]`.
-            batch: their graphs.
-            dependence: the measure of dependence for rows `[n, width]`, of which some are valid `[n]`.
-            progress: for the warm-up.
-        """
+    def forward(self, z: Tensor, batch: GraphBatch, measure: Measure, progress: Progress = _START) -> Tensor:
+        """Weights `[B]` for features `[B, width]`, with mean 1 over the real graphs, 0 for padding."""
         real = batch.real_graphs
         z = torch.where(real[:, None], z.detach(), 0)
         z = z.to(torch.promote_types(z.dtype, torch.float32))
@@ -106,7 +88,7 @@ class SampleWeighter(nn.Module):
         if self.settings.inner_steps and progress.branch(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
             with torch.autocast(z.device.type, enabled=False):  # in half precision the weights come out quite different
-                logits = self.descend(logits, real, valid, dependence(rows, valid))
+                logits = self.descend(logits, real, valid, measure(rows, valid))
             self._remember(z, logits, real)
         weights = simplex(logits, real, real.sum())
         self.share.copy_(effective_share(weights, real))
@@ -144,11 +126,7 @@ class WeightingMethod(Method[W]):
     weights is among the diagnostics, as a share of the batch: useful weights have between .3 and .95.
     """
 
-    space = {
-        "lambda_p": (1.0, 10.0, 70.0),
-        "features": ("normalised", "standardised"),
-        "inner_lr": (0.1, 1.0),
-    }
+    space = {"lambda_p": (1.0, 10.0, 70.0), "features": ("normalised", "standardised"), "inner_lr": (0.1, 1.0)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: W | None = None, width: int = 0) -> None:
         super().__init__(schema, backbone, settings)

@@ -1,10 +1,21 @@
-"""The regulariser on the share of a graph that a mask keeps."""
+"""AIA's masks: random ones, and the regulariser on the share of a graph that a mask keeps."""
 
+import torch
 from torch import Tensor
 
 from outland.graphs import GraphBatch
+from outland.methods.parts.ranking import rank_within_group, top_edges
 from outland.nn import Mask
 from outland.ops import Indicator, ratio_penalties
+
+
+def random_mask(batch: GraphBatch, share: float, random: torch.Generator, dtype: torch.dtype) -> Mask:
+    """Zero ⌊share·n⌋ nodes and ⌊share·m⌋ undirected edges of each graph, both directions together."""
+    keys = torch.rand(batch.num_nodes, generator=random, device=batch.x.device)
+    quota = batch.broadcast_to_nodes((batch.node_count.double() * share + 1e-9).floor())
+    node = rank_within_group(keys, batch.node_batch, batch.num_graphs + 1) >= quota
+    scores = -torch.rand(batch.num_edges, generator=random, device=batch.x.device)
+    return Mask(node.to(dtype), (~top_edges(scores, batch, share, "floor")).to(dtype))
 
 
 def ratio_penalty(

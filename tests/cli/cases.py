@@ -1,0 +1,12 @@
+"""Settings of small runs, and the guide's method."""
+
+from pathlib import Path
+
+TINY = ["--set", "data.limit=48", "--set", "backbone.width=8", "--set", "train.epochs=2", "--seed", "3"]
+ROOT = Path(__file__).parents[2]
+
+
+def guide_example() -> str:
+    """The method that CONTRIBUTING.md shows, word for word."""
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    return guide.partition("```python\n")[2].partition("```")[0]

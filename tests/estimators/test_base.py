@@ -1,0 +1,195 @@
+"""What the estimators share: parameters, fitting, saving."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from outland.chem.featurizer import parse
+from outland.errors import OutlandError
+from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
+from outland.shift import ShiftSettings
+from tests.models.cases import SMALL, bbbp
+
+
+def quick(method: str = "erm", **rest) -> GraphClassifier:
+    return GraphClassifier(method, epochs=1, backbone=SMALL, **rest)
+
+
+def test_parameters_survive_clone():
+    model = GraphClassifier("aia", domain="size", method_params={"gamma": 0.3})
+    copy = clone(model).set_params(method_params={"gamma": 0.3, "lambda_s": 0.7}, domain="random")
+    assert copy.method_params == {"gamma": 0.3, "lambda_s": 0.7}
+    assert model.method_params == {"gamma": 0.3}
+    assert (copy.get_params()["domain"], model.get_params()["domain"]) == ("random", "size")
+    with pytest.raises(ValueError, match=r"Invalid parameter 'epoch' for estimator GraphClassifier"):
+        model.set_params(epoch=1)
+    with pytest.raises(OutlandError, match=r"unknown setting of method 'gama'. Did you mean 'gamma'"):
+        quick("aia", method_params={"gama": 1}).fit(*bbbp())
+
+
+def test_setting_what_is_set_changes_nothing():
+    for model in (GraphClassifier("aia"), GraphClassifier("erm", method_params={"lr": 0.1}, train={"batch_size": 9})):
+        before = model.get_params(deep=False)
+        assert model.set_params(**model.get_params()).get_params(deep=False) == before
+
+
+@pytest.mark.parametrize("estimator", [GraphClassifier, GraphRegressor])
+def test_old_names_of_parameters_still_work_and_say_so(estimator):
+    with pytest.warns(FutureWarning, match="'shift' is now called 'domain'") as told:
+        model = estimator("erm", shift="random")
+    assert model.domain == "random"
+    assert told[0].filename == __file__
+    with pytest.warns(FutureWarning, match="'settings' is now called 'method_params'"):
+        model = estimator("erm", settings={"lr": 0.1})
+    assert model.method_params == {"lr": 0.1}
+    assert {"shift", "settings"}.isdisjoint(model.get_params())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clone(model).method_params == {"lr": 0.1}
+    with pytest.raises(TypeError, match=f"{estimator.__name__} has no parameter 'colour'"):
+        estimator("erm", colour="red")
+
+
+def test_the_search_space_is_the_methods_own():
+    space = GraphClassifier("aia").search_space()
+    assert list(space) == ["method_params"]
+    assert {params["lr"] for params in space["method_params"]} == {1e-2, 5e-3, 1e-3}
+    assert len({params["gamma"] for params in space["method_params"]}) == 9
+    assert GraphClassifier("erm").search_space() == {"method_params": [{"lr": 1e-2}, {"lr": 1e-3}, {"lr": 1e-4}]}
+
+
+def test_cross_validation_and_grid_search_on_300_molecules():
+    smiles, labels = bbbp()
+    scores = cross_val_score(quick(), smiles, labels, cv=3, scoring="roc_auc", error_score="raise")
+    assert scores.shape == (3,)
+    assert ((scores > 0) & (scores < 1)).all()
+    grid = {"model__method_params": [{"lr": 1e-2}, {"lr": 5e-3}]}
+    pipeline = Pipeline(
+        [("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])), ("model", quick("aia"))]
+    )
+    search = GridSearchCV(pipeline, grid, cv=2, scoring="roc_auc", error_score="raise").fit(smiles, labels)
+    assert search.best_params_["model__method_params"]["lr"] in (1e-2, 5e-3)
+    assert search.predict(smiles[:4]).shape == (4,)
+    assert len(set(search.cv_results_["mean_test_score"])) == 2  # the setting reached the method
+
+
+def test_folds_by_scaffold_share_none():
+    smiles, labels = bbbp()
+    groups = scaffold_groups(smiles)
+    assert len(set(groups.tolist())) == 205
+    for train, test in GroupKFold(3).split(smiles, labels, groups):
+        assert not set(groups[train]) & set(groups[test])
+    scores = cross_val_score(quick(), smiles, labels, groups=groups, cv=GroupKFold(2), error_score="raise")
+    assert scores.shape == (2,)
+
+
+def test_molecules_strings_and_columns_say_the_same(fitted):
+    smiles, _ = bbbp()
+    expected = fitted.predict_proba(smiles[:9])
+    assert (fitted.predict_proba([parse(text) for text in smiles[:9]]) == expected).all()
+    assert (fitted.predict_proba(np.array(smiles[:9], dtype=object)[:, None]) == expected).all()
+
+
+def test_equal_seeds_fit_equal_models():
+    smiles, labels = bbbp()
+    first, same, other = (quick(random_state=seed).fit(smiles[:80], labels[:80]) for seed in (3, 3, 4))
+    assert (first.predict_proba(smiles) == same.predict_proba(smiles)).all()
+    assert (first.predict_proba(smiles) != other.predict_proba(smiles)).any()
+    assert first.model_.spec.key == same.model_.spec.key != other.model_.spec.key
+
+
+@pytest.mark.parametrize("more", [{}, {"class_weight": None, "validation": 0.3, "domain": "size"}])
+def test_a_clone_of_what_was_loaded_is_trained_alike(more, tmp_path):
+    smiles, labels = bbbp()
+    model = quick("aia", random_state=5, method_params={"gamma": 0.3}, train={"batch_size": 50}, **more)
+    model.fit(smiles[:80], labels[:80]).save(tmp_path / "model")
+    loaded = GraphClassifier.load(tmp_path / "model")
+    again = clone(loaded).fit(smiles[:80], labels[:80])
+    assert again.model_.spec == model.model_.spec == loaded.model_.spec
+    assert (again.predict_proba(smiles) == model.predict_proba(smiles)).all()
+
+
+def test_the_record_of_a_fit_has_its_curves(fitted):
+    record = fitted.record_
+    assert len(record.curves) == 6
+    assert record.selection["ood_val"]["epoch"] == fitted.model_.training.best_epoch
+    assert record.key == fitted.model_.spec.key
+    assert record.data["sizes"] == fitted.model_.training.graphs
+
+
+def test_environments_reach_the_methods_that_ask():
+    smiles, labels = bbbp()
+    names = [f"lab {row % 4}" for row in range(len(smiles))]
+    assert quick("vrex").fit(smiles, labels).predict(smiles[:2]).shape == (2,)
+    assert quick("groupdro", domain="environment", validation=0.24).fit(smiles, labels, environments=names)
+    with pytest.raises(BadInput, match="2 environments for 298 rows"):
+        quick().fit(smiles, labels, environments=["a", "b"])
+
+
+def test_a_fitted_model_measures_shifts(fitted):
+    smiles, _ = bbbp()
+    settings = ShiftSettings(trials=1, most=60, folds=3, steps=40)
+    same = fitted.measure_shift(smiles, settings)
+    other = fitted.measure_shift(["C" * size + "O" for size in range(1, 61)], settings)
+    assert same.covariate.mean < other.covariate.mean
+    assert other.accuracy.mean > 0.9
+
+
+def test_a_fitted_model_can_be_pickled(fitted):
+    smiles, _ = bbbp()
+    assert (pickle.loads(pickle.dumps(fitted)).predict(smiles[:9]) == fitted.predict(smiles[:9])).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "words"),
+    [
+        (["CCO", "aspirin", "CCN"], [0, 1, 0], r"row 1: RDKit cannot read the SMILES \('aspirin'\)"),
+        (["CCO", None, float("nan")], [0, 1, 0], "2 of 3 rows cannot be read; the first: row 1: no SMILES"),
+        (["CCO", 7], [0, 1], "row 1: a int, neither SMILES nor molecule"),
+        ("CCO", [1], "this is one SMILES; give a list"),
+        ([], [], "there are no rows"),
+        (["CCO", "CCN"], [1, 1], "every label is 1: there is nothing to tell apart"),
+        (["CCO", "CCN"], [1], "one label for each of 2 rows"),
+        (["CCO", "CCN"], [1.0, float("nan")], "row 1 has no label"),
+        (["CCO", "CCN"], [1.5, 0.2], "use GraphRegressor"),
+        (np.zeros((2, 2)), [0, 1], r"not a table of shape \(2, 2\)"),
+        (["C1CC1O"] * 20, [0, 1] * 10, "holding out by scaffold leaves none of 20 rows for 'train'"),
+    ],
+)
+def test_bad_input_is_a_sentence(rows, labels, words):
+    with pytest.raises(ValueError, match=words):
+        quick().fit(rows, labels)
+
+
+def test_nobody_who_holds_out_at_random_is_told_to():
+    with pytest.raises(BadInput, match=r"holding out at random leaves none of 20 rows .* too few that differ$"):
+        quick(domain="random").fit(["C1CC1O"] * 20, [0, 1] * 10)
+
+
+def test_bad_arguments_are_sentences():
+    smiles, labels = bbbp()
+    for arguments, words in (
+        ({"method": "aai"}, "Did you mean 'aia'"),
+        ({"domain": "scafold"}, "Did you mean 'scaffold'"),
+        ({"validation": 1.5}, "between 0 and 1, not 1.5"),
+        ({"class_weight": {0: 1}}, "class_weight is 'balanced' or None"),
+        ({"domain": "environment"}, "needs environments"),
+        ({"device": "cuda:99"}, "CUDA|device"),
+    ):
+        with pytest.raises(OutlandError, match=words):
+            GraphClassifier(**{"method": "erm", "epochs": 1, **arguments}).fit(smiles, labels)
+
+
+@pytest.mark.parametrize("estimator", [GraphClassifier, GraphRegressor])
+@pytest.mark.parametrize("name", ["predict", "predict_proba", "distance", "explain", "measure_shift", "save"])
+def test_what_is_not_fitted_says_so(estimator, name):
+    if hasattr(estimator, name):
+        with pytest.raises(NotFittedError):
+            getattr(estimator(), name)(["CCO"])
