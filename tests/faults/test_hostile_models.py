@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from outland.report.prediction_summary import prediction_lines
 
 from outland.datasets import TableSettings
 from outland.estimators import GraphClassifier
@@ -16,7 +17,6 @@ from outland.models.explained_rows import explain_table
 from outland.models.table_predictions import TableReport, count_prediction
 from outland.report.advice import advise
 from outland.report.explain_page import explain_page
-from outland.report.prediction_summary import prediction_lines
 from outland.spec import RunSpec, load_splits
 from outland.storage.snapshots import read_snapshot
 from outland.training import run

@@ -120,14 +120,15 @@ def predict(
     from outland.models.table_predictions import predict_table
     from outland.report.advice import advise
     from outland.report.summaries import prediction_lines
-    from outland.shift.from_model import FEWEST, shift_from_training
+    from outland.shift.measure import shift_from_training
+    from outland.shift.pair import MIN_GRAPHS
 
     loaded = load_model(model, device, trust_code)
     files = DataFolder(folder)
     path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
     if is_table(data):
         report = predict_table(loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force)
-        graphs = report.sample.graphs() if len(report.sample.molecules) >= FEWEST else None
+        graphs = report.sample.graphs() if len(report.sample.molecules) >= MIN_GRAPHS else None
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files)
     typer.echo("\n".join(prediction_lines(loaded, report)))

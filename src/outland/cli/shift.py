@@ -97,7 +97,7 @@ def _from_model(
     from outland.datasets.parts import is_table
     from outland.models import load_model
     from outland.models.named_graphs import load_part
-    from outland.shift.from_model import shift_from_training
+    from outland.shift.measure import shift_from_training
     from outland.tables.smiles_table import read_unlabelled
 
     model, notes = load_model(folder), list[str]()
