@@ -72,9 +72,8 @@ def _counts(splits: Splits, part: str) -> dict[str, float]:
 def counts_table(counts: list[Count]) -> Table:
     """A table for the terminal: our number, and the paper's where it differs."""
     columns = list(dict.fromkeys(count.column for count in counts))
-    table = Table(
-        "", *(column.replace("-", "\n") for column in columns), title="Ours, and the paper's where it differs (≠)"
-    )
+    headers = (column.replace("-", "\n") for column in columns)
+    table = Table("", *headers, title="Ours, and the paper's where it differs (≠)")
     for part, quantity in dict.fromkeys((count.part, count.quantity) for count in counts):
         row = [count for count in counts if (count.part, count.quantity) == (part, quantity)]
         table.add_row(f"{part} {quantity}", *(_format(count) for count in row))

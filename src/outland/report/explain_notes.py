@@ -22,8 +22,7 @@ def constant_summary(weights: Iterable[float]) -> str:
 def constant_weights(rows: Sequence[ExplainedRow]) -> tuple[str, str]:
     """`constant_summary` of all atoms and of all bonds."""
     atoms = constant_summary(weight for row in rows for weight in row.node_weights)
-    bonds = constant_summary(weight for row in rows for weight in row.edge_weights)
-    return atoms, bonds
+    return atoms, constant_summary(weight for row in rows for weight in row.edge_weights)
 
 
 def constant_weights_note(nodes: str, edges: str, names: tuple[str, str] = ("atoms", "bonds")) -> str:

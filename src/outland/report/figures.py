@@ -174,8 +174,7 @@ def rescaled(picture: Mapping[str, Any]) -> dict[str, Any]:
 
 def augmented(results: Results) -> Figure:
     """Augmented graphs from the first epoch to the last, the truth first."""
-    drawings: list[str] = []
-    titles: list[str] = []
+    drawings, titles = list[str](), list[str]()
     for row in results.rows:
         for column in results.columns:
             runs = results.measurements.get(f"{row.name}/{column.label}", {})

@@ -76,23 +76,19 @@ def _opacity(weight: float) -> str:
 
 
 def _path(match: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[float]) -> str:
-    """A line or letter of RDKit's drawing without redundant attributes, pale where its atom or bond weighs little."""
+    """A line or letter of RDKit's drawing without redundant text, pale where its atom or bond weighs little."""
     classes, path, style = match
     owners = {name.split("-")[0]: int(name.split("-")[1]) for name in reversed(classes.split()) if "-" in name}
     index, weights = (owners["bond"], bonds) if "bond" in owners else (owners.get("atom", -1), atoms)
     pale = ' class="pale"' if 0 <= index < len(weights) and weights[index] < STABLE else ""
+    path = re.sub(r" ?([MLQZC]) ?", r"\1", path)
     if ":" not in style:  # a letter
-        return f'<path{pale} d="{_short(path)}" fill="{style}"/>'
+        return f'<path{pale} d="{path}" fill="{style}"/>'
     fill, stroke = (re.search(rf"(?<![-\w]){name}:(#\w+|none)", style) for name in ("fill", "stroke"))
     colour = f' fill="{fill.group(1) if fill else "none"}"'
     if stroke is not None:
         colour += f' stroke="{stroke.group(1)}"'
-    return f'<path{pale} d="{_short(path)}"{colour}/>'
-
-
-def _short(path: str) -> str:
-    """The same path with fewer spaces."""
-    return re.sub(r" ?([MLQZC]) ?", r"\1", path)
+    return f'<path{pale} d="{path}"{colour}/>'
 
 
 def _element(title: str, inside: str, width: int, height: int) -> str:
