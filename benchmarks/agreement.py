@@ -1,4 +1,4 @@
-"""Whether the ways of training agree: the losses of the first 50 steps, recorded, side by side, one by one, on a CPU.
+"""Differences between ways of training: losses of the first 50 steps, captured, side by side, eager, on a CPU.
 
     .venv/bin/python benchmarks/agreement.py [--out results/agreement.json]
 
@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 import torch
-from shapes import family
+from synthetic import synthetic_splits
 
 from outland.devices import find_device
 from outland.graphs import Splits
@@ -24,7 +24,7 @@ from outland.training import Trainer, TrainSettings
 from outland.training.record import describe_platform
 
 STEPS = (1, 10, 25, 50)
-KINDS = ("float32", "float64")
+PRECISIONS = ("float32", "float64")
 RATES = {"lr": 2.0**-10}  # near to the default of 1e-3, as the augmenter's is to 5e-3
 
 
@@ -48,34 +48,36 @@ def trainer(
 
 
 def losses(runs: list[Trainer]) -> list[list[dict]]:
-    """The losses of an epoch of each run, a step of each in turn."""
+    """The losses of an epoch of each run; the runs take their steps in turn."""
     steps = [run.new_steps() for run in runs]
-    walks = [run.capture.on_stream(one.epoch(0, 100)) for run, one in zip(runs, steps, strict=True)]
-    while walks:
-        walks = [walk for walk in walks if next(walk, StopIteration) is not StopIteration]
-    return [one.log() for one in steps]
+    iterators = [run.capture.on_stream(each.epoch(0, 100)) for run, each in zip(runs, steps, strict=True)]
+    while iterators:
+        iterators = [iterator for iterator in iterators if next(iterator, StopIteration) is not StopIteration]
+    return [each.log() for each in steps]
 
 
-def apart(one: list[dict], other: list[dict]) -> dict[str, float]:
-    """The largest difference up to some steps."""
-    found = [max(abs(a[name] - b[name]) for name in a) for a, b in zip(one, other, strict=True)]
-    return {str(step): max(found[:step]) for step in STEPS}
+def largest_differences(first: list[dict], second: list[dict]) -> dict[str, float]:
+    """The largest difference of any loss term up to each of `STEPS`."""
+    differences = [max(abs(a[name] - b[name]) for name in a) for a, b in zip(first, second, strict=True)]
+    return {str(step): max(differences[:step]) for step in STEPS}
 
 
 def compare(name: str, splits: Splits, here: torch.device) -> dict[str, dict[str, float]]:
-    """All pairs of ways for one method."""
-    cpu, found = torch.device("cpu"), {}
+    """Differences between all ways of training one method."""
+    cpu, rows = torch.device("cpu"), {}
     for precision in ("float32", "tf32"):
         alone = losses([trainer(name, splits, here, precision=precision)])[0]
         fleet = losses([trainer(name, splits, here, seed, precision=precision) for seed in (1, 2, 3)])[0]
         eager = losses([trainer(name, splits, here, replay=False, precision=precision)])[0]
-        found[f"{precision}: recorded, side by side"] = apart(alone, fleet)
-        found[f"{precision}: recorded, one by one"] = apart(alone, eager)
-    on_cpu = {kind: losses([trainer(name, splits, cpu, replay=False, precision=kind)])[0] for kind in KINDS}
-    for kind in KINDS:
-        found[f"{kind}: recorded, cpu"] = apart(losses([trainer(name, splits, here, precision=kind)])[0], on_cpu[kind])
-    found["cpu: float32, float64"] = apart(*on_cpu.values())
-    return found
+        rows[f"{precision}: captured, side by side"] = largest_differences(alone, fleet)
+        rows[f"{precision}: captured, one by one"] = largest_differences(alone, eager)
+    on_cpu = {}
+    for precision in PRECISIONS:
+        captured = losses([trainer(name, splits, here, precision=precision)])[0]
+        on_cpu[precision] = losses([trainer(name, splits, cpu, replay=False, precision=precision)])[0]
+        rows[f"{precision}: captured, cpu"] = largest_differences(captured, on_cpu[precision])
+    rows["cpu: float32, float64"] = largest_differences(*on_cpu.values())
+    return rows
 
 
 def main() -> None:
@@ -84,12 +86,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/agreement.json"))
     arguments = parser.parse_args()
     here, rows = find_device("auto"), []
-    for shape in ("motif", "molbbbp"):
-        splits = family(shape, 1600)
-        for name in ("erm", "aia", "vrex" if shape == "motif" else "gsat"):
-            rows.append({"family": shape, "method": name} | compare(name, splits, here))
+    for family in ("motif", "molbbbp"):
+        splits = synthetic_splits(family, 1600)
+        for name in ("erm", "aia", "vrex" if family == "motif" else "gsat"):
+            rows.append({"family": family, "method": name} | compare(name, splits, here))
             print(rows[-1], flush=True)
-    arguments.out.write_text(json.dumps({"environment": describe_platform(here), "rows": rows}, indent=1) + "\n")
+    arguments.out.write_text(json.dumps({"platform": describe_platform(here), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

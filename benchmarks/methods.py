@@ -17,8 +17,8 @@ from pathlib import Path
 WORDS = ["data.limit=3000", "backbone.width=64", "train.batch_size=64", "train.checkpoint_every=1000"]
 
 
-def one(method: str, seed: int, epochs: int, folder: str) -> dict:
-    """One run; its scores under the chosen rule and at the last epoch."""
+def train(method: str, seed: int, epochs: int, folder: str) -> dict:
+    """One run: its scores under the selection rule and at the last epoch, and the time of an epoch."""
     import torch
 
     from outland.training import RunSpec, run
@@ -26,14 +26,14 @@ def one(method: str, seed: int, epochs: int, folder: str) -> dict:
     torch.set_num_threads(1)
     spec = RunSpec.from_words("motif", method, [*WORDS, f"train.epochs={epochs}"], domain="base", seed=seed)
     record = run(spec, folder, device="cpu")
-    chosen, last = record.selection[record.selected], record.selection["last_epoch"]
+    selected, last = record.selection[record.selected], record.selection["last_epoch"]
     return {
         "method": method,
         "seed": seed,
         "key": record.key,
-        "id_test": chosen["id_test"],
-        "val": chosen["val"],
-        "test": chosen["test"],
+        "id_test": selected["id_test"],
+        "val": selected["val"],
+        "test": selected["test"],
         "last_test": last["test"],
         "last_id_test": last["id_test"],
         "masks": record.masks.get("test", {}),
@@ -46,14 +46,14 @@ def summary(rows: list[dict]) -> list[dict]:
     erm = statistics.mean(row["epoch_seconds"] for row in rows if row["method"] == "erm")
     table = []
     for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        line: dict = {"method": method, "seeds": len(own)}
+        runs = [row for row in rows if row["method"] == method]
+        line: dict = {"method": method, "seeds": len(runs)}
         for name in ("id_test", "val", "test", "last_id_test", "last_test"):
-            values = [100 * row[name] for row in own]
+            values = [100 * row[name] for row in runs]
             line[name] = [round(statistics.mean(values), 2), round(statistics.pstdev(values), 2)]
-        masks = [row["masks"]["rocauc"] for row in own if row["masks"]]
+        masks = [row["masks"]["rocauc"] for row in runs if row["masks"]]
         line["mask_rocauc"] = [round(statistics.mean(masks), 3), round(statistics.pstdev(masks), 3)] if masks else None
-        line["cost"] = round(statistics.mean(row["epoch_seconds"] for row in own) / erm, 2)
+        line["cost"] = round(statistics.mean(row["epoch_seconds"] for row in runs) / erm, 2)
         table.append(line)
     return table
 
@@ -76,7 +76,7 @@ def main() -> None:
         ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool,
     ):
         jobs = [
-            pool.submit(one, method, seed, arguments.epochs, folder)
+            pool.submit(train, method, seed, arguments.epochs, folder)
             for seed in range(1, arguments.seeds + 1)
             for method in arguments.only
         ]
@@ -86,8 +86,8 @@ def main() -> None:
             if any(row["method"] == "erm" for row in rows):
                 order = sorted(rows, key=lambda row: (arguments.only.index(row["method"]), row["seed"]))
                 about = {"settings": WORDS, "epochs": arguments.epochs, "workers": arguments.workers}
-                plain = {"about": about, "summary": summary(order), "runs": order}
-                arguments.out.write_text(json.dumps(plain, indent=1) + "\n")
+                results = {"about": about, "summary": summary(order), "runs": order}
+                arguments.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

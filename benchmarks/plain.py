@@ -25,7 +25,7 @@ WORDS = ["data.limit=3000", f"backbone.width={WIDTH}", f"train.batch_size={BATCH
 
 
 def spec(seed: int) -> RunSpec:
-    """What both carry out."""
+    """The spec of both."""
     return RunSpec.from_words(
         "motif", "aia:released", [*WORDS, "train.checkpoint_every=1000"], domain="base", seed=seed
     )
@@ -58,12 +58,12 @@ def plain(seed: int) -> dict[str, float]:
 
 def accuracy(model: reference.AIA, graphs: list) -> float:
     """Of the predictions from the stable part."""
-    right = sum(int((model(data).argmax(1) == data.y).sum()) for data in DataLoader(graphs, 500))
-    return right / len(graphs)
+    correct = sum(int((model(data).argmax(1) == data.y).sum()) for data in DataLoader(graphs, 500))
+    return correct / len(graphs)
 
 
 def main() -> None:
-    """Let both run, and tell."""
+    """Run both, print their accuracies and write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/aia-plain.json"))
     parser.add_argument("--seeds", type=int, default=12)
@@ -71,11 +71,11 @@ def main() -> None:
     torch.set_num_threads(1)
     rows: list[dict] = []
     for side in (ours, plain):
-        own = [{"side": side.__name__, "seed": seed, **side(seed)} for seed in range(1, arguments.seeds + 1)]
+        results = [{"side": side.__name__, "seed": seed, **side(seed)} for seed in range(1, arguments.seeds + 1)]
         for part in PARTS:
-            values = [100 * row[part] for row in own]
+            values = [100 * row[part] for row in results]
             print(side.__name__, part, f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f}", flush=True)
-        rows += own
+        rows += results
     cell = f"motif base, {' '.join(WORDS)}, aia:released, last epoch"
     arguments.out.write_text(json.dumps({"cell": cell, "runs": rows}, indent=1) + "\n")
 

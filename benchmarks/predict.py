@@ -24,16 +24,16 @@ HERE = Path(__file__).resolve().parents[1]
 def molecules(path: Path, target: str) -> tuple[list[str], list[int]]:
     with path.open() as stream:
         rows = [(row["smiles"], row[target]) for row in csv.DictReader(stream) if row[target] in ("0", "1")]
-    kept = [row for row in rows if parse(row[0]) is not None]
-    return [one for one, _ in kept], [int(label) for _, label in kept]
+    valid = [row for row in rows if parse(row[0]) is not None]
+    return [smiles for smiles, _ in valid], [int(label) for _, label in valid]
 
 
 def write_table(path: Path, smiles: list[str], rows: int) -> None:
-    source = random.Random(0)
+    generator = random.Random(0)
     with path.open("w") as stream:
         stream.write("id,smiles\n")
-        for place in range(rows):
-            stream.write(f"{place},{source.choice(smiles)}\n")
+        for row in range(rows):
+            stream.write(f"{row},{generator.choice(smiles)}\n")
 
 
 def peak(who: int) -> float:
@@ -41,16 +41,16 @@ def peak(who: int) -> float:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--rows", type=int, default=20_000)
-    words.add_argument("--table", type=Path, default=HERE / "tests" / "data" / "bbbp.csv")
-    words.add_argument("--target", default="p_np")
-    chosen = words.parse_args()
-    smiles, labels = molecules(chosen.table, chosen.target)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--table", type=Path, default=HERE / "tests" / "data" / "bbbp.csv")
+    parser.add_argument("--target", default="p_np")
+    arguments = parser.parse_args()
+    smiles, labels = molecules(arguments.table, arguments.target)
     fitted = GraphClassifier("aia", epochs=2).fit(smiles[:300], labels[:300])
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder) / "long.csv", Path(folder) / "predicted.csv"
-        write_table(table, smiles, chosen.rows)
+        write_table(table, smiles, arguments.rows)
         started, before = time.perf_counter(), peak(resource.RUSAGE_SELF)
         report = predict_table(fitted.model_, table, out)
         seconds = time.perf_counter() - started
@@ -64,9 +64,9 @@ def compare(fitted: GraphClassifier, out: Path) -> None:
     """The written probabilities beside those of all rows in one call."""
     with out.open() as stream:
         rows = [(row["smiles"], row["outland_probability"]) for row in csv.DictReader(stream)]
-    names = list(dict.fromkeys(one for one, _ in rows))
+    names = list(dict.fromkeys(smiles for smiles, _ in rows))
     expected = dict(zip(names, fitted.predict_proba(names)[:, 1], strict=True))
-    worst = max(abs(float(text) - expected[one]) for one, text in rows)
+    worst = max(abs(float(text) - expected[smiles]) for smiles, text in rows)
     print(f"largest difference to predicting each molecule once, in one call: {worst:.1e} (6 digits are written)")
 
 

@@ -29,8 +29,8 @@ class Conv(MessagePassing):
         return self.mlp((1 + self.eps) * x + self.propagate(edge_index, x=x, states=states, weight=weight))
 
     def message(self, x_j, states, weight):  # PyG reads this signature itself
-        found = torch.relu(x_j if states is None else x_j + states)
-        return found if weight is None else found * weight[:, None]
+        message = torch.relu(x_j if states is None else x_j + states)
+        return message if weight is None else message * weight[:, None]
 
 
 class Categories(nn.Module):
@@ -42,8 +42,8 @@ class Categories(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         total = 0
-        for place, table in enumerate(self.tables):
-            total = total + table(x[:, place].long())
+        for column, table in enumerate(self.tables):
+            total = total + table(x[:, column].long())
         return total
 
 
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
             self.start = Categories(schema.node, width) if schema.node.vocabulary else None
             inputs = width if self.start is not None else schema.node.width
         widths = [inputs] + [width] * (layers - 1)
-        self.convs = nn.ModuleList(Conv(one, width, schema.edge) for one in widths)
+        self.convs = nn.ModuleList(Conv(size, width, schema.edge) for size in widths)
         self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in widths)
         self.dropout = nn.Dropout(dropout)
 
@@ -68,9 +68,9 @@ class Encoder(nn.Module):
             x = self.start(x)
         if node is not None:
             x = x * node[:, None]
-        for place, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+        for layer, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = norm(conv(x, data.edge_index, data.get("edge_attr"), edge))
-            x = self.dropout(x if place == len(self.convs) - 1 else x.relu())
+            x = self.dropout(x if layer == len(self.convs) - 1 else x.relu())
         return x
 
 
@@ -135,7 +135,7 @@ class AIA(ERM):
     def both(self, data: Batch) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         """Logits of the stable and of the augmented graph, and the stable masks: one forward for all uses."""
         states, adversarial, stable = self.front(data.x, data), self.augmenter(data), self.generator(data)
-        merged = tuple((1 - one) * other + one for one, other in zip(stable, adversarial, strict=True))
+        merged = tuple((1 - fixed) * mask + fixed for fixed, mask in zip(stable, adversarial, strict=True))
         return self.head(self.embed(states, data, stable)), self.head(self.embed(states, data, merged)), stable
 
     def forward(self, data: Batch) -> Tensor:
@@ -143,13 +143,13 @@ class AIA(ERM):
 
     @staticmethod
     def ratio(masks: tuple[Tensor, Tensor], data: Batch, shares: tuple[float, float]) -> Tensor:
-        """How far each graph's shares of nodes and of edges are from those wanted."""
+        """Penalty on the distance of each graph's shares of nodes and of edges from the target shares."""
         owner = data.batch[data.edge_index[0]]
         total = 0
         for values, where, share in zip(masks, (data.batch, owner), shares, strict=True):
-            kept = global_mean_pool(values[:, None], where, data.num_graphs)
+            mean = global_mean_pool(values[:, None], where, data.num_graphs)
             above = global_mean_pool((values > 0).float()[:, None], where, data.num_graphs)
-            total = total + ((kept - share).abs() + (above - share)).mean()
+            total = total + ((mean - share).abs() + (above - share)).mean()
         return total
 
     def step(self, data: Batch) -> None:

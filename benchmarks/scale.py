@@ -66,62 +66,79 @@ class Cluster:
     between: float
 
 
-def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, float]:
-    """Hand the tasks out in order to whoever is free; a machine that fails takes its tasks' unsaved work with it."""
-    chance, now, lost, given_up = random.Random(seed), 0.0, 0.0, 0
-    waiting, running, done_at = list(reversed(tasks)), dict[int, dict[int, tuple[Work, float]]](), 0.0
-    events: list[tuple[float, str, int, int, int]] = []
-    free = [(machine, worker) for machine in reversed(range(cluster.machines)) for worker in range(cluster.workers)]
-    life = [0] * cluster.machines
-    for machine in range(cluster.machines):
-        running[machine] = {}
-        heapq.heappush(events, (chance.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
-    open_tasks = len(tasks)
-    while open_tasks:
-        while waiting and free:
-            machine, worker = free.pop()
-            work = waiting.pop()
+class Simulation:
+    """Tasks are started in order wherever a worker is free; a machine that fails loses its tasks' unsaved work."""
+
+    def __init__(self, tasks: list[Work], cluster: Cluster, seed: int = 0) -> None:
+        self.tasks, self.cluster, self.generator = tasks, cluster, random.Random(seed)
+        self.now = self.lost = self.done_at = 0.0
+        self.given_up, self.open_tasks, self.waiting = 0, len(tasks), list(reversed(tasks))
+        machines = range(cluster.machines)
+        self.free = [(machine, worker) for machine in reversed(machines) for worker in range(cluster.workers)]
+        self.failures = [0] * cluster.machines
+        self.running: list[dict[int, tuple[Work, float]]] = [{} for _ in machines]
+        self.events: list[tuple[float, str, int, int, int]] = []  # time, kind, machine, worker, failures of the machine
+        for machine in machines:
+            self._plan_failure(machine)
+
+    def run(self) -> dict[str, float]:
+        """Hours until all tasks are done, and how the workers spent them."""
+        while self.open_tasks:
+            self._start_tasks()
+            self.now, kind, machine, worker, failures = heapq.heappop(self.events)
+            if kind == "back":
+                self.free += [(machine, slot) for slot in range(self.cluster.workers)]
+                self._plan_failure(machine)
+            elif kind == "done" and failures == self.failures[machine]:
+                self.running[machine].pop(worker)
+                self.free.append((machine, worker))
+                self.open_tasks, self.done_at = self.open_tasks - 1, self.now
+            elif kind == "fail":
+                self._fail(machine)
+        workers = self.cluster.machines * self.cluster.workers
+        return {
+            "hours": self.done_at / HOUR,
+            "worker_hours": self.done_at / HOUR * self.cluster.machines * self.cluster.workers,
+            "busy_share": sum(work.seconds for work in self.tasks) / workers / self.done_at,
+            "lost_worker_hours": self.lost / HOUR,
+            "begun_again": sum(work.tries - 1 for work in self.tasks),
+            "given_up": self.given_up,
+        }
+
+    def _plan_failure(self, machine: int) -> None:
+        after = self.generator.expovariate(1 / (self.cluster.between * HOUR))
+        heapq.heappush(self.events, (self.now + after, "fail", machine, 0, 0))
+
+    def _start_tasks(self) -> None:
+        while self.waiting and self.free:
+            machine, worker = self.free.pop()
+            work = self.waiting.pop()
             work.tries += 1
-            running[machine][worker] = (work, now)
-            heapq.heappush(events, (now + START + work.left, "done", machine, worker, life[machine]))
-        now, kind, machine, worker, lives = heapq.heappop(events)
-        if kind == "back":
-            free += [(machine, place) for place in range(cluster.workers)]
-            heapq.heappush(events, (now + chance.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
-        elif kind == "done" and lives == life[machine]:
-            running[machine].pop(worker)
-            free.append((machine, worker))
-            open_tasks, done_at = open_tasks - 1, now
-        elif kind == "fail":
-            life[machine] += 1
-            free = [place for place in free if place[0] != machine]
-            for work, begun in running[machine].values():
-                worked = max(0.0, now - begun - START)
-                kept = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
-                lost += now - begun - kept
-                work.left -= kept
-                if work.tries > MAX_RETRIES:
-                    given_up, open_tasks = given_up + 1, open_tasks - 1
-                else:
-                    waiting.append(work)
-            running[machine] = {}
-            heapq.heappush(events, (now + AWAY, "back", machine, 0, 0))
-    ideal = sum(work.seconds for work in tasks) / (cluster.machines * cluster.workers)
-    return {
-        "hours": done_at / HOUR,
-        "worker_hours": done_at / HOUR * cluster.machines * cluster.workers,
-        "busy_share": ideal / done_at,
-        "lost_worker_hours": lost / HOUR,
-        "begun_again": sum(work.tries - 1 for work in tasks),
-        "given_up": given_up,
-    }
+            self.running[machine][worker] = (work, self.now)
+            end = self.now + START + work.left
+            heapq.heappush(self.events, (end, "done", machine, worker, self.failures[machine]))
+
+    def _fail(self, machine: int) -> None:
+        self.failures[machine] += 1
+        self.free = [slot for slot in self.free if slot[0] != machine]
+        for work, begun in self.running[machine].values():
+            worked = max(0.0, self.now - begun - START)
+            saved = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
+            self.lost += self.now - begun - saved
+            work.left -= saved
+            if work.tries > MAX_RETRIES:
+                self.given_up, self.open_tasks = self.given_up + 1, self.open_tasks - 1
+            else:
+                self.waiting.append(work)
+        self.running[machine] = {}
+        heapq.heappush(self.events, (self.now + AWAY, "back", machine, 0, 0))
 
 
 def often(tasks: list[tuple[float, float]], cluster: Cluster, times: int = 50) -> dict[str, float]:
     """The mean over so many histories of failures, and the hours of the second worst in twenty."""
-    found = [simulate([Work(*task) for task in tasks], cluster, seed) for seed in range(times)]
-    mean = {name: sum(one[name] for one in found) / times for name in found[0]}
-    return {**mean, "hours_at_worst": sorted(one["hours"] for one in found)[int(0.9 * times)]}
+    histories = [Simulation([Work(*task) for task in tasks], cluster, seed).run() for seed in range(times)]
+    mean = {name: sum(history[name] for history in histories) / times for name in histories[0]}
+    return {**mean, "hours_at_worst": sorted(history["hours"] for history in histories)[int(0.9 * times)]}
 
 
 def gpu_run(method: str, beside: int = 10) -> float:
@@ -162,15 +179,15 @@ def jobs() -> list[Job]:
 
 def checkpoint_bytes() -> dict[str, int]:
     """Bytes of a checkpoint: weights, the best weights, and Adam's two moments."""
-    schema, found = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, 10), {}
+    schema, sizes = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, 10), {}
     for job in jobs():
         spec = job.specs[0]
         with torch.device("meta"):
             method = build_method(spec.method, schema, spec.backbone, spec.method_params)
         weights = sum(parameter.numel() for parameter in method.parameters())
         state = sum(tensor.numel() for tensor in method.state_dict().values())
-        found[spec.method] = 4 * (2 * state + 2 * weights)
-    return found
+        sizes[spec.method] = 4 * (2 * state + 2 * weights)
+    return sizes
 
 
 def predicting() -> list[dict[str, Any]]:
@@ -189,11 +206,11 @@ def training_on_gpus() -> list[dict[str, Any]]:
     for gpus in (8, 32, 64, 168):
         for between in (1000.0, 5.0):
             for cut in ("cells", "dealt"):
-                found = jobs() if cut == "cells" else split_jobs(jobs(), gpus)
-                lengths = [len(job.specs) * gpu_run(job.specs[0].method, len(job.specs)) for job in found]
-                told = often([(length, length / EPOCHS) for length in lengths], Cluster(gpus // 8, 8, between))
+                tasks = jobs() if cut == "cells" else split_jobs(jobs(), gpus)
+                lengths = [len(job.specs) * gpu_run(job.specs[0].method, len(job.specs)) for job in tasks]
+                mean = often([(length, length / EPOCHS) for length in lengths], Cluster(gpus // 8, 8, between))
                 rows.append(
-                    {"gpus": gpus, "hours_between_failures": between, "cut": cut, "tasks": len(lengths), **told}
+                    {"gpus": gpus, "hours_between_failures": between, "cut": cut, "tasks": len(lengths), **mean}
                 )
     return rows
 
@@ -204,7 +221,7 @@ def training_on_cores() -> list[dict[str, Any]]:
     for tasks in (170, 85):
         study = find_study("covariate")
         cells = study.cells(10, ["backbone.width=300"], ["molhiv-scaffold"])
-        shards = [shard(cells, f"{place}/{tasks}") for place in range(1, tasks + 1)]
+        shards = [shard(cells, f"{number}/{tasks}") for number in range(1, tasks + 1)]
         runs = [[spec.method for cell in part for spec in cell.specs] for part in shards]
         works = [(sum(map(cpu_run, part)), cpu_run(part[0]) / EPOCHS) for part in runs]
         rows.append({"cores": tasks, "hours_between_failures": 1000.0, **often(works, Cluster(tasks, 1, 1000.0))})
@@ -213,9 +230,9 @@ def training_on_cores() -> list[dict[str, Any]]:
 
 def rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: rounded(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [rounded(one) for one in value]
+        return [rounded(item) for item in value]
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
@@ -223,7 +240,7 @@ def main() -> None:
     sizes = checkpoint_bytes()
     runs = {job.specs[0].method: gpu_run(job.specs[0].method) for job in jobs()}
     rates = [sizes[name] / (seconds / EPOCHS) for name, seconds in runs.items()]  # of a whole GPU, whatever runs on it
-    plain = {
+    results = {
         "about": "simulated by benchmarks/scale.py on measured unit costs",
         "predicted": {"molecules_a_core_second": MOLECULES_A_CORE, "core_hours": 1e8 / MOLECULES_A_CORE / HOUR},
         "run_on_a_gpu_hours": {name: seconds / HOUR for name, seconds in runs.items()},
@@ -236,7 +253,7 @@ def main() -> None:
         "training_on_gpus": training_on_gpus(),
         "training_on_cores": training_on_cores(),
     }
-    OUT.write_text(json.dumps(rounded(plain), indent=1) + "\n")
+    OUT.write_text(json.dumps(rounded(results), indent=1) + "\n")
     print(OUT.read_text())
 
 

@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/seeds.py --out results/motif.json [--seeds 10] [--first 1] CELL ...
 
-A cell is a shift, a method and settings, as `base aia:released train.batch_size=512`, in one word with spaces. What the
-file already holds from the same first seed is not run again.
+A cell is a domain, a method and settings, as `base aia:released train.batch_size=512`, in one word with spaces. Cells
+that the file already holds from the same first seed are not run again.
 """
 
 import argparse
@@ -25,18 +25,20 @@ TASK = Task("multiclass", 3, "accuracy")  # Motif's
 PARTS = ("id_val", "id_test", "val", "test")
 
 
-def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) -> dict:
-    """The runs of one cell."""
-    shift, method, *settings = words.split()
-    specs = [RunSpec.from_words("motif", method, [*FRAME, *settings, *more], domain=shift, seed=seed) for seed in seeds]
+def run_cell(words: str, seeds: range, device: str, folder: str, more: list[str]) -> dict:
+    """Run a cell; returns its runs and their summary."""
+    domain, method, *settings = words.split()
+    specs = [
+        RunSpec.from_words("motif", method, [*FRAME, *settings, *more], domain=domain, seed=seed) for seed in seeds
+    ]
     started = time.perf_counter()
-    fleet = run_fleet(specs, folder, device=device)
-    for place, problem in fleet.failures.items():
-        console().print(f"{words}, seed {specs[place].seed}: {problem}")
+    result = run_fleet(specs, folder, device=device)
+    for index, problem in result.failures.items():
+        console().print(f"{words}, seed {specs[index].seed}: {problem}")
     rows = []
-    for place, record in sorted(fleet.records.items()):
+    for index, record in sorted(result.records.items()):
         row = {
-            "seed": specs[place].seed,
+            "seed": specs[index].seed,
             "key": record.key,
             "selection": record.selection,
             "masks": record.masks.get("test", {}),
@@ -45,23 +47,23 @@ def cell(words: str, seeds: range, device: str, folder: str, more: list[str]) ->
             "seconds": [round(second, 2) for second in record.timing["epochs"]],
         }
         if "unaveraged" in record.curves[0]:
-            before = [one["unaveraged"] for one in record.curves]
+            unaveraged = [epoch["unaveraged"] for epoch in record.curves]
             row["unaveraged"] = {
-                "selection": selections(before, TASK, specs[place].train.burn_in_epochs()),
-                "curves": curves(before),
+                "selection": selections(unaveraged, TASK, specs[index].train.burn_in_epochs()),
+                "curves": curves(unaveraged),
             }
         rows.append(row)
-    found = {
+    results = {
         "cell": words,
         "first": seeds[0],
         "seconds": round(time.perf_counter() - started, 1),
-        "failures": {str(specs[place].seed): str(problem) for place, problem in fleet.failures.items()},
+        "failures": {str(specs[index].seed): str(problem) for index, problem in result.failures.items()},
         "summary": summary(rows),
         "runs": rows,
     }
     if rows and "unaveraged" in rows[0]:
-        found["summary_unaveraged"] = summary([row["unaveraged"] for row in rows])
-    return found
+        results["summary_unaveraged"] = summary([row["unaveraged"] for row in rows])
+    return results
 
 
 def curves(epochs: list[dict]) -> dict[str, list[float]]:
@@ -73,24 +75,24 @@ def summary(rows: list[dict]) -> dict:
     """Mean, population deviation and standard error of each part's score, in percent, under every rule."""
     table: dict = {}
     for rule in rows[0]["selection"] if rows else ():
-        found = [row["selection"][rule] for row in rows]
+        selected = [row["selection"][rule] for row in rows]
         table[rule] = {}
         for part in PARTS:
-            values = [100 * one[part] for one in found if part in one]
+            values = [100 * scores[part] for scores in selected if part in scores]
             spread = statistics.pstdev(values)
             error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
             table[rule][part] = [round(number, 2) for number in (statistics.mean(values), spread, error)]
     return table
 
 
-def write(found: dict, path: Path) -> None:
+def write(results: dict, path: Path) -> None:
     """JSON with one line a run: curves have a hundred numbers."""
     cells = []
-    for one in found["cells"]:
-        runs = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in one["runs"])
-        head = json.dumps({name: value for name, value in one.items() if name != "runs"})
+    for cell in results["cells"]:
+        runs = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in cell["runs"])
+        head = json.dumps({name: value for name, value in cell.items() if name != "runs"})
         cells.append(f'{head[:-1]},\n "runs": [\n{runs}\n ]}}')
-    head = json.dumps({name: value for name, value in found.items() if name != "cells"})
+    head = json.dumps({name: value for name, value in results.items() if name != "cells"})
     path.write_text(f'{head[:-1]},\n"cells": [\n' + ",\n".join(cells) + "\n]}\n")
 
 
@@ -106,21 +108,21 @@ def main() -> None:
     parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds after which no cell is begun")
     arguments = parser.parse_args()
     started = time.perf_counter()
-    found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"cells": []}
-    found["environment"] = describe_platform(find_device(arguments.device))
-    found["frame"] = [*FRAME, *arguments.more]
-    done = {(one["cell"], one["first"]) for one in found["cells"]}
+    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"cells": []}
+    results["platform"] = describe_platform(find_device(arguments.device))
+    results["frame"] = [*FRAME, *arguments.more]
+    done = {(cell["cell"], cell["first"]) for cell in results["cells"]}
     for words in arguments.cells:
         if (words, arguments.first) in done or time.perf_counter() - started > arguments.stop_after:
             continue
         with tempfile.TemporaryDirectory() as folder:
             seeds = range(arguments.first, arguments.first + arguments.seeds)
-            found["cells"].append(cell(words, seeds, arguments.device, folder, arguments.more))
-        last = found["cells"][-1]
+            results["cells"].append(run_cell(words, seeds, arguments.device, folder, arguments.more))
+        last = results["cells"][-1]
         for name in ("summary", "summary_unaveraged"):
             tested = {rule: row["test"] for rule, row in last.get(name, {}).items()}
             print(words, name, last["seconds"], tested, flush=True)
-        write(found, arguments.out)
+        write(results, arguments.out)
 
 
 if __name__ == "__main__":

@@ -54,26 +54,29 @@ def measured(name: str, settings: ShiftSettings) -> dict[str, Any]:
 
 def dependence(name: str, variant: str) -> dict[str, Any]:
     """Two trials of a variant."""
-    found = measured(name, replace(VARIANTS[variant], trials=2))
-    kept = ("covariate", "null", "accuracy", "accuracy_null", "epsilon", "by_epsilon", "seconds")
-    return {key: found[key] for key in kept}
+    result = measured(name, replace(VARIANTS[variant], trials=2))
+    keys = ("covariate", "null", "accuracy", "accuracy_null", "epsilon", "by_epsilon", "seconds")
+    return {key: result[key] for key in keys}
 
 
 def seen(name: str) -> list[dict[str, float]]:
     """What the measure would say of features of the very graphs that the domain classifier was trained on."""
     both = sides(name)
     pair = make_pair(both.first, both.second, both.schema)
-    found: dict[str, list[Any]] = {"real": [], "null": []}
+    comparisons: dict[str, list[Any]] = {"real": [], "null": []}
     for number in range(2):
         trial = draw_trial(pair, PLAIN, number)
         for word, side in (("real", trial.side), ("null", trial.random_side)):
             held_out = trial.fold == 0
             graphs = trial.with_sides(side)
             z, _ = domain_features(graphs, pair.schema, pair.class_count, held_out, PLAIN, number)
-            rows = (z[~held_out & (side == place)] for place in (0, 1))
-            found[word].append(compare(*(Vectors(one) for one in rows)))
+            rows = (z[~held_out & (side == label)] for label in (0, 1))
+            comparisons[word].append(compare(*map(Vectors, rows)))
     return [
-        {"epsilon": epsilon, **{word: fmean(one.covariate(epsilon) for one in many) for word, many in found.items()}}
+        {
+            "epsilon": epsilon,
+            **{word: fmean(each.covariate(epsilon) for each in many) for word, many in comparisons.items()},
+        }
         for epsilon in (1e-12, 1e-9, 1e-6)
     ]
 
@@ -90,7 +93,7 @@ def pooling(name: str) -> dict[str, float]:
     raw = torch.stack(features)[trial.fold, torch.arange(len(trial.fold))]
 
     def gcs(z: torch.Tensor, rows: torch.Tensor) -> float:
-        vectors = (Vectors(z[rows & (trial.side == place)]) for place in (0, 1))
+        vectors = (Vectors(z[rows & (trial.side == label)]) for label in (0, 1))
         return compare(*vectors).covariate(1e-12)
 
     everyone = torch.ones_like(trial.fold, dtype=torch.bool)
@@ -111,19 +114,19 @@ def diversity() -> list[dict[str, Any]]:
     rows = []
     for words in (["method.drop=0.2"], ["method.drop=0.5"]):
         spec = RunSpec.from_words("motif", "dropedge", [*LAB, *words], domain="base")
-        watched = fresh_draws(*prepare(spec, torch.device("cpu")), moments=50)
-        rows.append({"run": f"dropedge {words[0]}", **watched.diversity("edge").to_json()})
+        moments = fresh_draws(*prepare(spec, torch.device("cpu")), moments=50)
+        rows.append({"run": f"dropedge {words[0]}", **moments.diversity("edge").to_json()})
     for method in ("aia:released", "aia:paper"):
-        watched = train_moments(RunSpec.from_words("motif", method, LAB, domain="base"), skip=10)
+        moments = train_moments(RunSpec.from_words("motif", method, LAB, domain="base"), skip=10)
         for over in ("edge", "node"):
-            rows.append({"run": method, **watched.diversity(over).to_json()})
+            rows.append({"run": method, **moments.diversity(over).to_json()})
     return rows
 
 
 def main() -> None:
     torch.set_num_threads(1)
     path = Path(sys.argv[1])
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     stages: dict[str, Callable[[], Any]] = {"proposition_4_1": radii}
     for name in PAPER:
@@ -135,9 +138,9 @@ def main() -> None:
             stages[f"{name}, {variant}"] = lambda name=name, variant=variant: dependence(name, variant)
         stages[f"{name}, features of graphs that were trained on"] = lambda name=name: seen(name)
     for name, stage in stages.items():
-        if name not in found:
-            found[name] = {"commit": head.stdout.strip(), "found": stage()}
-            write_text(path, json.dumps(found, indent=1) + "\n")
+        if name not in results:
+            results[name] = {"commit": head.stdout.strip(), "found": stage()}
+            write_text(path, json.dumps(results, indent=1) + "\n")
             print(name, flush=True)
 
 

@@ -288,5 +288,5 @@ def test_one_epoch(mutag, name):
     method = build_method(name, splits.schema, BackboneSettings(width=8), method_settings(name, {}))
     trainer = Trainer(method, splits, TrainSettings(epochs=1))
     trainer.fit()
-    assert set(trainer.curves[0]) == {"epoch", "loss", "watch", "val", "test"}
+    assert set(trainer.curves[0]) == {"epoch", "loss", "diagnostics", "val", "test"}
     assert 0 <= trainer.curves[0]["test"]["accuracy"] <= 1

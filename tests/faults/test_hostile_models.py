@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from outland.report.prediction_summary import prediction_lines
 
 from outland.datasets import TableSettings
 from outland.estimators import GraphClassifier
@@ -17,6 +16,7 @@ from outland.models.explained_rows import explain_table
 from outland.models.table_predictions import TableReport, count_prediction
 from outland.report.advice import advise
 from outland.report.explain_page import explain_page
+from outland.report.summaries import prediction_lines
 from outland.spec import RunSpec, load_splits
 from outland.storage.snapshots import read_snapshot
 from outland.training import run
@@ -44,7 +44,7 @@ def used(folder):
     """What a person does with a folder."""
     model = GraphClassifier.load(folder)
     assert len(model.distance(["CCO", "c1ccccc1O"])) == len(model.predict_proba(["CCO", "c1ccccc1O"])) == 2
-    assert model.predict(["CCO"])[0] in model.model_.classes
+    assert model.predict(["CCO"])[0] in model.classes_
     rows = explain_table(model.model_, TABLE, "smiles", most=5)
     assert explain_page(model.model_, rows, "t.csv").startswith("<!doctype html>")
     report = TableReport(folder)

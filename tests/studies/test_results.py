@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -118,7 +117,8 @@ def test_cost_reads_time_size_and_improvement():
 def test_a_score_that_could_not_be_taken_does_not_count():
     results = made("ablation", lambda row, column, place: 0.5)
     cell = results.cells[0].name
-    results.records[cell][0] = replace(results.records[cell][0], selection={"ood_val": {"epoch": 3, "test": None}})
+    changes = {"selection": {"ood_val": {"epoch": 3, "test": None}}}
+    results.records[cell][0] = results.records[cell][0].model_copy(update=changes)
     assert results.summary(results.rows[0], results.columns[0], results.study.quantities[0]).count == 9
 
 

@@ -267,5 +267,5 @@ def test_one_epoch(name, fields):
     method = build_method(name, splits.schema, BackboneSettings(width=8), method_settings(name, {}))
     trainer = Trainer(method, splits, TrainSettings(epochs=1, batch_size=5))
     trainer.fit()
-    assert set(trainer.curves[0]) == {"epoch", "loss", "watch", "val", "test"}
+    assert set(trainer.curves[0]) == {"epoch", "loss", "diagnostics", "val", "test"}
     assert all(math.isfinite(value) for value in trainer.curves[0]["loss"].values())

@@ -1,10 +1,20 @@
 import gzip
+from pathlib import Path
 
 import pytest
 
 from outland.errors import OutlandError
 from outland.tables.reading import column_names
 from tests.tables.cases import ROWS, load, write
+
+
+def write_parquet(path: Path) -> bytes:
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(pyarrow.BufferReader(ROWS.encode())), path)
+    return path.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.tsv.gz"])
@@ -14,17 +24,28 @@ def test_every_format_gives_the_same(tmp_path, name):
     if name.endswith(".gz"):
         path.write_bytes(gzip.compress(text.encode()))
     elif name.endswith(".parquet"):
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.csv.read_csv(pyarrow.BufferReader(ROWS.encode())), path)
+        write_parquet(path)
     else:
         path.write_text(text)
     splits = load(path, tmp_path)
     assert column_names(path) == ["smiles", "y"]
     assert splits.graphs.y[:, 0].tolist() == [float(n % 2) for n in range(1, 21)]
     assert splits.graphs.node_counts.tolist() == list(range(2, 22))
+
+
+def test_a_parquet_file_with_a_flipped_bit_is_read_or_refused(tmp_path):
+    """Also one whose integers are of a width that pyarrow does not have."""
+    path, refused = tmp_path / "t.parquet", 0
+    content = bytearray(write_parquet(path))
+    for offset in range(len(content)):
+        content[offset] ^= 0x02
+        path.write_bytes(content)
+        try:
+            column_names(path)
+        except OutlandError:
+            refused += 1
+        content[offset] ^= 0x02
+    assert 100 < refused < len(content)
 
 
 def test_byte_order_mark_and_blank_lines(tmp_path):

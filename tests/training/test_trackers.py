@@ -55,7 +55,7 @@ def test_a_tracker_that_fails_does_not_stop_the_run(motif, cache, tmp_path, kept
 
 
 def test_names_of_scalars_and_settings():
-    row = {"epoch": 4, "loss": {"risk.risk": 0.5}, "watch": {}, "val": {"accuracy": 1, "rocauc": None}}
+    row = {"epoch": 4, "loss": {"risk.risk": 0.5}, "diagnostics": {}, "val": {"accuracy": 1, "rocauc": None}}
     assert scalars(row) == {"loss/risk.risk": 0.5, "val/accuracy": 1.0}
     assert dict(flatten({"train": {"epochs": 3}, "seed": 0})) == {"train.epochs": 3, "seed": 0}
 

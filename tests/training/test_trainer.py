@@ -18,10 +18,10 @@ def test_every_variant_trains_on_graphs_of_every_kind(any_splits, name):
     run.fit()
     assert len(run.curves) == 3
     assert all(torch.isfinite(torch.tensor(list(row["loss"].values()))).all() for row in run.curves)
-    assert set(run.curves[0]) == {"epoch", "loss", "watch", "val", "test"}
-    told = {"ood-gnn": ["effective_sample_size"], "stablegnn": ["effective_sample_size"], "cal": ["stable_share"]}
-    assert list(run.curves[0]["watch"]) == told.get(name.split(":")[0], [])
-    assert all(0 < share <= 1 for share in run.curves[0]["watch"].values())
+    assert set(run.curves[0]) == {"epoch", "loss", "diagnostics", "val", "test"}
+    expected = {"ood-gnn": ["effective_sample_size"], "stablegnn": ["effective_sample_size"], "cal": ["stable_share"]}
+    assert list(run.curves[0]["diagnostics"]) == expected.get(name.split(":")[0], [])
+    assert all(0 < share <= 1 for share in run.curves[0]["diagnostics"].values())
 
 
 @pytest.mark.parametrize("name", ["erm", "aia", "aia:rdia", "aia:paper"])

@@ -5,6 +5,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -38,9 +39,10 @@ def column_names(path: Path) -> list[str]:
         raise OutlandError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise OutlandError(f"{path} is empty")
+    if _is_parquet(path):
+        with _open_parquet(path) as table:
+            return list(table.schema_arrow.names)
     try:
-        if _is_parquet(path):
-            return list(_pyarrow().ParquetFile(path).schema_arrow.names)
         with _open(path) as stream:
             names = csv.DictReader(stream, delimiter=_delimiter(stream)).fieldnames
     except (OSError, EOFError, ValueError, zlib.error, csv.Error) as problem:
@@ -111,18 +113,22 @@ def _delimiter(stream: IO[str]) -> str:
     return max(",;\t", key=start.count)
 
 
-def _pyarrow() -> Any:
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    """The `ParquetFile`; an error of pyarrow's inside the block is a sentence."""
     try:
+        import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise OutlandError("Parquet tables need pyarrow: pip install 'outland[molecules]'") from None
-    return pyarrow.parquet
+    try:
+        yield pyarrow.parquet.ParquetFile(path)
+    except (OSError, ValueError, pyarrow.ArrowException) as problem:
+        raise OutlandError(f"{path} cannot be read: {problem}") from None
 
 
 def _read_parquet(path: Path) -> Iterator[Cells]:
-    try:
-        for batch in _pyarrow().ParquetFile(path).iter_batches(4096):
+    with _open_parquet(path) as table:
+        for batch in table.iter_batches(4096):
             for row in batch.to_pylist():
                 yield {name: "" if value is None else str(value) for name, value in row.items()}
-    except (OSError, ValueError) as problem:
-        raise OutlandError(f"{path} cannot be read: {problem}") from None

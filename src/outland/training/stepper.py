@@ -16,7 +16,7 @@ from outland.training.average import WeightAverage
 from outland.training.data_parallel import loss_weight
 from outland.training.precision import autocast
 
-WATCHED = "watch."  # prefix of a method's diagnostics among the loss terms
+DIAGNOSTICS = "diagnostics."  # prefix of a method's diagnostics among the loss terms
 
 
 @dataclass
@@ -85,7 +85,8 @@ class Stepper:
                 optimizer.adam.step()
         if self.average is not None:
             self.average.update(progress)
-        return log | {f"{WATCHED}{name}": value.detach().clone() for name, value in self.method.diagnostics().items()}
+        diagnostics = {f"{DIAGNOSTICS}{name}": value for name, value in self.method.diagnostics().items()}
+        return log | {name: value.detach().clone() for name, value in diagnostics.items()}
 
     def backward(self, optimizer: PhaseOptimizer, batch: GraphBatch, progress: Progress) -> Terms:
         """Set `.grad` of a phase's parameters to the gradient of its loss; returns the loss terms."""

@@ -22,7 +22,7 @@ from outland.training.checkpoint import Checkpoints, random_state, restore_rando
 from outland.training.data_parallel import DistributedBatches
 from outland.training.evaluate import Evaluation
 from outland.training.selection import choosing_rule
-from outland.training.stepper import WATCHED, Stepper
+from outland.training.stepper import DIAGNOSTICS, Stepper
 from outland.training.steps import EagerSteps, LossValues, ReplayedSteps, Steps
 
 _RANK_STRIDE = 1_000_003  # between the seeds of processes that train together
@@ -184,8 +184,9 @@ class Trainer:
         """Append the epoch to the curves, and keep the weights if they are the best so far."""
         losses = self._mean_losses(steps.log(), epoch)
         self._check_weights(epoch)
-        watched = {name.removeprefix(WATCHED): losses.pop(name) for name in list(losses) if name.startswith(WATCHED)}
-        row: dict[str, Any] = {"epoch": epoch, "loss": losses, "watch": watched, **evaluation.scores()}
+        names = [name for name in losses if name.startswith(DIAGNOSTICS)]
+        diagnostics = {name.removeprefix(DIAGNOSTICS): losses.pop(name) for name in names}
+        row: dict[str, Any] = {"epoch": epoch, "loss": losses, "diagnostics": diagnostics, **evaluation.scores()}
         if unaveraged is not None:
             row["unaveraged"] = evaluation.scores(unaveraged)
         self.curves.append(row)
