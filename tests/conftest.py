@@ -50,6 +50,19 @@ def model_folder(fitted, tmp_path_factory) -> Path:
     return fitted.save(tmp_path_factory.mktemp("models") / "bbbp")
 
 
+@pytest.fixture
+def quick_shift(monkeypatch):
+    """Shifts from a model's training graphs, measured roughly."""
+    from outland.shift import ShiftSettings, measure_shift
+
+    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20)
+
+    def measure(*sides, settings, **rest):
+        return measure_shift(*sides, settings=rough, **rest)
+
+    monkeypatch.setattr("outland.shift.from_model.measure_shift", measure)
+
+
 @pytest.fixture(scope="session")
 def motif(cache) -> Splits:
     return find_dataset("motif").load("base", "covariate", cache=cache)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pytest
 
 from outland.cli import main
-from outland.shift import ShiftSettings, measure_shift
 
 
 @dataclass
@@ -31,14 +30,3 @@ def outland(cache, tmp_path, monkeypatch, capsys):
         return Done(end.value.code or 0, captured.out, captured.err)
 
     return call
-
-
-@pytest.fixture
-def quick_shift(monkeypatch):
-    """Shifts from a model's training graphs, measured roughly."""
-    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20)
-
-    def measure(*sides, settings, **rest):
-        return measure_shift(*sides, settings=rough, **rest)
-
-    monkeypatch.setattr("outland.shift.from_model.measure_shift", measure)

@@ -44,7 +44,7 @@ def used(folder):
     """What a person does with a folder."""
     model = GraphClassifier.load(folder)
     assert len(model.distance(["CCO", "c1ccccc1O"])) == len(model.predict_proba(["CCO", "c1ccccc1O"])) == 2
-    assert model.predict(["CCO"])[0] in model.model_.classes
+    assert model.predict(["CCO"])[0] in model.classes_
     rows = explain_table(model.model_, TABLE, "smiles", most=5)
     assert explain_page(model.model_, rows, "t.csv").startswith("<!doctype html>")
     report = TableReport(folder)

@@ -13,12 +13,13 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A small model of molecules."""
+    """The folder of a run on a small table."""
     folder = tmp_path_factory.mktemp("prediction")
-    words = ["fit", str(children.TABLE), "--target", "p_np", "--method", "erm", "--epochs", "2", "--no-compare"]
-    words += ["--set", "backbone.width=8", "--out", str(folder / "model"), "--runs", str(folder / "runs")]
+    words = ["train", str(children.TABLE), "--target", "p_np", "--method", "erm", "--set", "train.epochs=2"]
+    words += ["--set", "backbone.width=8", "--out", str(folder / "runs")]
     finish(children.command, words, folder / "log", folder / "cache")
-    return folder / "model"
+    (run_folder,) = (folder / "runs").iterdir()
+    return run_folder
 
 
 def test_predictions(model, tmp_path, tally):
@@ -55,5 +56,5 @@ def test_a_prediction_on_a_disk_that_fills(model, small_disk, tmp_path, tally):
 
 
 def test_model_folders_sealed_by_an_enemy(model, tmp_path, tally):
-    tried = resealed(300, read_snapshot(model), tmp_path / "model", lambda: load_model(tmp_path / "model"))
+    tried = resealed(300, read_snapshot(model / "model"), tmp_path / "model", lambda: load_model(tmp_path / "model"))
     tally("inputs", "model folders", tried.inputs)

@@ -14,7 +14,7 @@ from outland.methods import Method
 from outland.shift.augmented import evaluating, training_mask
 from outland.shift.diversity import bernoulli_entropies, factorised_entropies, joint_entropy
 from outland.training import RunSpec, Trainer, prepare
-from outland.training.callbacks import Callback
+from outland.training.callbacks import Callback, CallbackWrapper
 
 Over = Literal["edge", "node"]
 _BATCH = 128
@@ -47,7 +47,7 @@ class Diversity:
         return asdict(self)
 
 
-class Moments(Callback):
+class Moments(CallbackWrapper):
     """Records the masks of a run: give it to the `Trainer` as its callback.
 
     Networks are in evaluation mode when masks are computed. So AIA's masks follow from its weights alone, and their
@@ -74,33 +74,26 @@ class Moments(Callback):
         seed: int = 0,
         callback: Callback | None = None,
     ) -> None:
+        super().__init__(callback)
         train = splits["train"].cpu()
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         self.method, self.graphs = method, splits.graphs.select(train[order[:most]])
-        self.every, self.skip, self.seed, self.inner = every, skip, seed, callback or Callback()
+        self.every, self.skip, self.seed = every, skip, seed
         self.steps = self.moments = 0
         self.masks: dict[Over, list[Tensor]] = {"edge": [], "node": []}
 
-    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Pass on to the inner callback."""
-        self.inner.on_train_start(title, epochs, steps, done)
-
     def on_step_end(self) -> None:
         """Record masks every few steps."""
-        self.inner.on_step_end()
+        super().on_step_end()
         self.steps += 1
         if self.every is not None and self.steps % self.every == 0:
             self.take()
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Record masks at the end of an epoch."""
-        self.inner.on_epoch_end(row, metric)
+        super().on_epoch_end(row, metric)
         if self.every is None:
             self.take()
-
-    def on_train_end(self) -> None:
-        """Pass on to the inner callback."""
-        self.inner.on_train_end()
 
     def take(self) -> None:
         """Record the masks of this moment."""
