@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli.options import Data, Smiles, Target, TaskKind
+from outland.cli.options import Data, Smiles, Target, TaskKind, TrustCode
 from outland.errors import OutlandError, counted
 
 _SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
@@ -45,6 +45,7 @@ def shift(
     smiles: Smiles = "smiles",
     target: Target = None,
     task: TaskKind = "auto",
+    trust_code: TrustCode = False,
 ) -> None:
     """Measure how far apart two sets of graphs are: parts of a dataset, tables of molecules, or a model's training set.
 
@@ -64,7 +65,7 @@ def shift(
     tables = _are_tables(first, second, model, picture, force)
     files, options = DataFolder(data), {"settings": settings, "seed": seed, "device": find_device(device)}
     if model is not None:
-        first, second, result, notes = _from_model(model, first, smiles, files, options)
+        first, second, result, notes = _from_model(model, trust_code, first, smiles, files, options)
     else:
         assert second is not None
         sides = find_sides(first, second, _table(smiles, target, task), files)
@@ -99,7 +100,7 @@ def _table(smiles: str, target: list[str] | None, task: str) -> Any:
 
 
 def _from_model(
-    folder: Path, name: str, smiles: str, data: Any, options: dict[str, Any]
+    folder: Path, trust_code: bool, name: str, smiles: str, data: Any, options: dict[str, Any]
 ) -> tuple[str, str, Any, list[str]]:
     """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
     from outland.datasets.parts import is_table
@@ -108,7 +109,7 @@ def _from_model(
     from outland.shift.from_model import shift_from_training
     from outland.tables.smiles_table import read_unlabelled
 
-    model, notes = load_model(folder), list[str]()
+    model, notes = load_model(folder, trust_code=trust_code), list[str]()
     if is_table(name):
         graphs, notes = read_unlabelled(name, smiles)
     else:
