@@ -7,8 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
+<<<<<<< HEAD
 from outland.cli import options
 from outland.errors import OutlandError, counted
+=======
+from outland.cli.options import (
+    Data,
+    Environment,
+    Recipe,
+    Seed,
+    Settings,
+    Smiles,
+    Split,
+    Strict,
+    Target,
+    TaskKind,
+    Time,
+    TrustCode,
+    table_domain,
+)
+from outland.errors import OutlandError, counted, unknown
+>>>>>>> w-tests
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
@@ -20,9 +39,6 @@ Graphs = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for whichever is there.")]
-TrustCode = Annotated[
-    bool, typer.Option("--trust-code", help="Run the method's source that the folder keeps, where it is not outland's.")
-]
 Column = Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")]
 
 
@@ -227,7 +243,9 @@ def explain(
         more, title = has_more_rows(Path(data), limit), Path(data).name
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
-        rows = explain_part(loaded, graphs, most or 60)
+        if target not in (None, *loaded.targets):
+            raise unknown("target of the model", str(target), loaded.targets)
+        rows = explain_part(loaded, graphs, loaded.target_index(target), most or 60)
         more, title = len(graphs) > len(rows), part_title(loaded, data)
     writable_folder(path.parent)
     write_text(path, explain_page(loaded, rows, title, more, target))

@@ -55,6 +55,9 @@ TaskKind = Annotated[str, typer.Option(help="binary, multiclass or regression; a
 Environment = Annotated[str | None, typer.Option(help="Your table's column of environments.")]
 Split = Annotated[str | None, typer.Option(help="Your table's column of train/val/test, for `--domain column`.")]
 Time = Annotated[str | None, typer.Option(help="Your table's column of times, for `--domain time`.")]
+TrustCode = Annotated[
+    bool, typer.Option("--trust-code", help="Run the method's source that the folder keeps, where it is not outland's.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row of your table cannot be used.")]
 Track = Annotated[
     str | None,
