@@ -1,7 +1,6 @@
 """A stack of message-passing layers: graphs in, node embeddings out."""
 
 from collections.abc import Callable
-from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -83,10 +82,11 @@ class Encoder(nn.Module):
         """
         x = self._entry(batch, node_weight, states)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
+        no_states: list[Tensor | None] = [None] * len(self.convs)
         initial, outputs = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
         ends_in_relu = not self.settings.residual and memory is None  # nothing is added after it
-        layers = zip(self.convs, self.norms, edge_states or repeat(None), strict=False)
+        layers = zip(self.convs, self.norms, edge_states or no_states, strict=True)
         for depth, (conv, norm_layer, edge_state) in enumerate(layers):
             assert isinstance(conv, Conv)
             is_last = depth == len(self.convs) - 1
@@ -100,8 +100,7 @@ class Encoder(nn.Module):
             if self.virtual is not None and memory is not None and not is_last:
                 memory = self.virtual(memory, h, batch, node_weight)
                 h = h + batch.broadcast_to_nodes(memory)
-            x = h
-            outputs.append(x)
+            outputs.append(x := h)
         return self._jump(outputs) if pool is None else pool(self._jump(outputs))
 
     def _entry(self, batch: GraphBatch, node_weight: Tensor | None, states: Tensor | None) -> Tensor:
