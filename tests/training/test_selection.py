@@ -2,7 +2,7 @@ import pytest
 
 from outland.errors import OutlandError
 from outland.graphs import Task
-from outland.training.selection import IdVal, LastEpoch, OodVal, Oracle, choosing_rule, selections
+from outland.training.selection import SelectionRule, choosing_rule, selections
 
 TASK = Task("multiclass", 3, "accuracy")
 
@@ -20,13 +20,13 @@ RUN = curves((0.5, 0.9, 0.3), (0.9, 0.7, 0.8), (0.9, 0.9, 0.4), (0.6, 0.8, 0.6))
 @pytest.mark.parametrize(
     ("rule", "picked"),
     [
-        (OodVal(), 2),  # the tie with epoch 0 goes to the later one
-        (OodVal(burn_in=3), 3),
-        (IdVal(), 2),
-        (LastEpoch(), 3),
-        (Oracle(), 1),
-        (Oracle(burn_in=2), 3),
-        (OodVal(burn_in=9), 3),  # nothing is left: the last epoch
+        (SelectionRule("ood_val"), 2),  # the tie with epoch 0 goes to the later one
+        (SelectionRule("ood_val", burn_in=3), 3),
+        (SelectionRule("id_val"), 2),
+        (SelectionRule("last_epoch"), 3),
+        (SelectionRule("oracle"), 1),
+        (SelectionRule("oracle", burn_in=2), 3),
+        (SelectionRule("ood_val", burn_in=9), 3),  # nothing is left: the last epoch
     ],
 )
 def test_rules(rule, picked):
@@ -35,12 +35,12 @@ def test_rules(rule, picked):
 
 def test_lower_is_better_for_errors():
     rows = [{"val": {"rmse": value}} for value in (0.9, 0.2, None, 0.5)]
-    assert OodVal().pick(rows, Task("regression", 1, "rmse")) == 1
+    assert SelectionRule("ood_val").pick(rows, Task("regression", 1, "rmse")) == 1
 
 
 def test_a_missing_part_has_no_pick_and_missing_scores_lose():
-    assert IdVal().pick([{"val": {"accuracy": 1.0}}], TASK) is None
-    assert OodVal().pick([{"val": {"accuracy": 0.1}}, {"val": {"accuracy": None}}], TASK) == 0
+    assert SelectionRule("id_val").pick([{"val": {"accuracy": 1.0}}], TASK) is None
+    assert SelectionRule("ood_val").pick([{"val": {"accuracy": 0.1}}, {"val": {"accuracy": None}}], TASK) == 0
 
 
 def test_every_rule_is_reported_with_and_without_burn_in():

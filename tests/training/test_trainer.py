@@ -118,7 +118,7 @@ def test_resume_on_another_device_starts_its_draws_afresh(any_splits, tmp_path, 
 def test_the_chosen_epoch_is_the_model_that_is_kept(any_splits):
     run = trainer(any_splits, "erm", epochs=6)
     run.fit()
-    from outland.training import OodVal, evaluate
+    from outland.training import SelectionRule, evaluate
 
-    picked = OodVal().pick(run.curves, any_splits.schema.task)
+    picked = SelectionRule("ood_val").pick(run.curves, any_splits.schema.task)
     assert evaluate(run.method, any_splits, 4)["test"] == run.curves[picked]["test"]

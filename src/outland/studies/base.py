@@ -18,21 +18,13 @@ FigureName = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"
 
 @dataclass(frozen=True)
 class Row:
-    """A method with changes of its settings.
+    """A method with changes of its settings."""
 
-    Args:
-        label: in the table, as the paper writes it.
-        method: NAME or NAME:PRESET.
-        changes: of its settings, by group and name.
-        group: heading above it in the table, where rows are grouped.
-        trained: whether a model must be trained before anything can be measured.
-    """
-
-    label: str
-    method: str
-    changes: Changes = field(default_factory=dict)
-    group: str = ""
-    trained: bool = True
+    label: str  # in the table, as the paper writes it
+    method: str  # NAME or NAME:PRESET
+    changes: Changes = field(default_factory=dict)  # of its settings, by group and name
+    group: str = ""  # heading above it in the table, where rows are grouped
+    trained: bool = True  # whether a model must be trained before anything can be measured
 
     @property
     def name(self) -> str:
@@ -83,38 +75,22 @@ Measure = Callable[..., Measurement]
 
 @dataclass(frozen=True)
 class Study:
-    """A table of the paper as a declaration.
+    """A table of the paper as a declaration; every pair of a row and a column is a cell."""
 
-    Args:
-        name: on the command line.
-        title: over its page.
-        question: what it asks, in a sentence.
-        rows, columns: of the table; every pair is a cell.
-        reference: the row that others are compared with; empty where none is.
-        repeats: what a cell's runs differ in: `seeds` or `folds`.
-        seeds: how many there are by default.
-        quantities: what is read from each run; the first is the one that is tested and ranked.
-        paper: the paper's table of the same, by its name in `paper-tables.json`.
-        measure: function that measures what the record of a finished run does not hold.
-        measure_trains: whether that function trains a model of its own.
-        figures: on the page.
-        note: what a reader should know.
-    """
-
-    name: str
-    title: str
-    question: str
+    name: str  # on the command line
+    title: str  # over its page
+    question: str  # what it asks, in a sentence
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
-    reference: str = "ERM"
-    repeats: Literal["seeds", "folds"] = "seeds"
-    seeds: int = 10
-    quantities: tuple[Quantity, ...] = (TEST,)
-    paper: str = ""
-    measure: Measure | None = None
-    measure_trains: bool = False
-    figures: tuple[FigureName, ...] = ("learning",)
-    note: str = ""
+    reference: str = "ERM"  # the row that others are compared with; empty where none is
+    repeats: Literal["seeds", "folds"] = "seeds"  # what a cell's runs differ in
+    seeds: int = 10  # or folds: how many there are by default
+    quantities: tuple[Quantity, ...] = (TEST,)  # read from each run; the first is the one that is tested and ranked
+    paper: str = ""  # the paper's table of the same, by its name in `paper-tables.json`
+    measure: Measure | None = None  # function that measures what the record of a finished run does not hold
+    measure_trains: bool = False  # whether that function trains a model of its own
+    figures: tuple[FigureName, ...] = ("learning",)  # on the page
+    note: str = ""  # what a reader should know
 
     def trains(self, cell: Cell) -> bool:
         """Whether a cell's runs take the time of a training."""

@@ -23,8 +23,6 @@ STUDY = Study(
     measure=measure_diversity,
     measure_trains=True,
     figures=("bars", "augmented"),
-    note=(
-        "AIA's masks follow from its weights, so their variation is variation over the time of training, from the "
-        "first epoch to the last. Masks are read without dropout."
-    ),
+    note="AIA's masks follow from its weights, so their variation is variation over the time of training, from the "
+    "first epoch to the last. Masks are read without dropout.",
 )

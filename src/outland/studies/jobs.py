@@ -1,6 +1,5 @@
 """Jobs for workers: runs of one cell, trained and measured."""
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -93,15 +92,11 @@ def split_jobs(jobs: Sequence[Job], workers: int) -> list[Job]:
 
     A long job that starts last would keep one worker busy after all others have ended.
     """
-    seconds = [job.seconds() for job in jobs]
-    counts = [1] * len(jobs)
-    longest = [(-length, index) for index, length in enumerate(seconds)]
-    heapq.heapify(longest)
-    while longest and sum(counts) < workers:
-        _, index = heapq.heappop(longest)
-        if counts[index] < len(jobs[index].specs):
-            counts[index] += 1
-            heapq.heappush(longest, (-seconds[index] / counts[index], index))
+    seconds, counts = [job.seconds() for job in jobs], [1] * len(jobs)
+    for _ in range(workers - len(jobs)):
+        splittable = [index for index, job in enumerate(jobs) if counts[index] < len(job.specs)]
+        if splittable:
+            counts[max(splittable, key=lambda index: seconds[index] / counts[index])] += 1
     pieces = [piece for job, count in zip(jobs, counts, strict=True) for piece in job.split(count)]
     return sorted(pieces, key=lambda job: -job.seconds())
 

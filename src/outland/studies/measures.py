@@ -47,8 +47,8 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
     schema = schema if train.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
     measure = partial(measure_shift, copies, schema=schema, settings=SETTINGS, seed=spec.seed, device=device)
     to_train, to_test = (measure(other, progress=False) for other in (train, test))
-    to_itself = to_train.covariate if method.augments else to_train.null
-    return {"aug_train": to_itself.mean, "aug_test": to_test.covariate.mean}
+    aug_train = to_train.covariate if method.augments else to_train.null
+    return {"aug_train": aug_train.mean, "aug_test": to_test.covariate.mean}
 
 
 def measure_diversity(

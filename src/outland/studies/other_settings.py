@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,9 @@ def _options(differences: Differences) -> str:
 
 def _read(study: Study, path: Path, specs: Iterable[dict[str, Any]]) -> Differences | None:
     """The differences of a finished run's spec file; None where it is not a run of this study."""
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if any((path.parent / name).exists() for name in ("record.json", f"measured-{study.name}.json")):
             return _nearest(study, json.loads(path.read_text()), specs)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
     return None
 
 

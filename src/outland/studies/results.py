@@ -128,7 +128,6 @@ class Results:
         return {run: 100 * (value / base[run] - 1) for run, value in values.items() if base.get(run)}
 
     def _absolute_values(self, row: Row, column: Column, quantity: Quantity) -> dict[int, float]:
-        """Values of records or measurements."""
         name = f"{row.name}/{column.label}"
         values: dict[int, float | None]
         if quantity.read is None:

@@ -29,8 +29,6 @@ STUDY = Study(
     paper="gcs",
     measure=measure_augmentation,
     figures=("bars",),
-    note=(
-        "Original to training graphs is the estimate's own null value, from the training graphs beside themselves; the "
-        "paper prints 0 by definition."
-    ),
+    note="Original to training graphs is the estimate's own null value, from the training graphs beside themselves; "
+    "the paper prints 0 by definition.",
 )

@@ -5,5 +5,5 @@ from outland.training.evaluate import evaluate, predict
 from outland.training.fleet import FleetResult, run_fleet
 from outland.training.record import RunRecord
 from outland.training.runs import prepare, run
-from outland.training.selection import RULES, IdVal, LastEpoch, OodVal, Oracle, SelectionRule
+from outland.training.selection import RULES, SelectionRule
 from outland.training.trainer import Trainer

@@ -43,8 +43,7 @@ class Checkpoints:
 
     def newest(self) -> Path | None:
         """The folder of the newest snapshot, intact or not."""
-        paths = self._all()
-        return paths[-1] if paths else None
+        return max(self._all(), default=None)
 
     def clear(self) -> None:
         """Delete all snapshots, once the run has its record."""

@@ -71,8 +71,7 @@ class Evaluation:
 
     def scores(self, logits: Tensor | None = None) -> dict[str, Scores]:
         """Scores by part of `logits`, by default those of the last `run`."""
-        logits = self.logits if logits is None else logits
-        parts = logits.cpu().split([len(labels) for labels in self.labels])
+        parts = (self.logits if logits is None else logits).cpu().split([len(labels) for labels in self.labels])
         task = self.splits.schema.task
         return {
             part: score(predicted, labels, task)

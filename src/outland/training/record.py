@@ -26,33 +26,22 @@ _NESTED = {
 class RunRecord(BaseModel):
     """The result of a run.
 
-    Attributes:
-        key: hash of the spec.
-        spec: the spec, as plain values.
-        metric: what the scores are.
-        data: where the graphs came from, and how many there are in each part.
-        curves: loss terms, diagnostics of the method, and scores of every epoch; where averaged weights are kept, also
-            the scores of the plain ones, as `unaveraged`.
-        selection: epoch and scores under every rule.
-        selected: the rule that selected the saved model.
-        masks: how well the method's masks find the truth, by part, where both are there.
-        parameters: how many there are, in all and by part.
-        platform: versions and device.
-        timing: seconds in all and of each epoch; the one field that differs between equal runs.
+    The curves hold loss terms, diagnostics of the method, and scores of every epoch; where averaged weights are kept,
+    also the scores of the plain ones, as `unaveraged`.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-    key: str
+    key: str  # hash of the spec
     spec: dict[str, Any]
-    metric: str
-    data: dict[str, Any]
+    metric: str  # what the scores are
+    data: dict[str, Any]  # where the graphs came from, and how many there are in each part
     curves: list[dict[str, Any]]
-    selection: dict[str, dict[str, Any]]
-    selected: str
-    masks: dict[str, dict[str, float]]
-    parameters: dict[str, int]
-    platform: dict[str, str]
-    timing: dict[str, Any]
+    selection: dict[str, dict[str, Any]]  # epoch and scores under every rule
+    selected: str  # the rule that selected the saved model
+    masks: dict[str, dict[str, float]]  # how well the method's masks find the truth, by part, where both are there
+    parameters: dict[str, int]  # how many there are, in all and by part
+    platform: dict[str, str]  # versions and device
+    timing: dict[str, Any]  # seconds in all and of each epoch; the one field that differs between equal runs
     format: int = FORMAT
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ A rule is a pure function of the curves, so nothing about it needs saving, and e
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from outland.errors import unknown
 from outland.graphs import PARTS, Task
@@ -14,17 +14,31 @@ from outland.graphs import PARTS, Task
 Curves = Sequence[dict[str, Any]]
 
 
+# The part whose scores select an epoch, by rule.
+RULES: dict[str, str | None] = {
+    "ood_val": "val",  # beyond the shift: the benchmark's rule
+    "id_val": "id_val",  # follows the training law
+    "last_epoch": None,  # whatever the scores
+    "oracle": "test",  # an upper bound to report, never a way to select a model
+}
+
+
 @dataclass(frozen=True)
 class SelectionRule:
     """Pick the epoch with the best score on one part; of equal ones the later, which has trained longer.
 
     Args:
+        name: of the rule, as in `RULES`.
         burn_in: epochs at the start that are never picked. Where they are all there is, the last one is picked.
     """
 
+    name: str
     burn_in: int = 0
-    name: ClassVar[str]
-    part: ClassVar[str | None]
+
+    @property
+    def part(self) -> str | None:
+        """The part whose scores count; None for the last epoch."""
+        return RULES[self.name]
 
     def pick(self, curves: Curves, task: Task) -> int | None:
         """Index of the picked epoch; None where the part was never scored."""
@@ -42,52 +56,21 @@ class SelectionRule:
         return max(eligible, key=order)
 
 
-class OodVal(SelectionRule):
-    """By the validation part beyond the shift: the benchmark's rule."""
-
-    name: ClassVar[str] = "ood_val"
-    part: ClassVar[str | None] = "val"
-
-
-class IdVal(SelectionRule):
-    """By the validation part that follows the training law."""
-
-    name: ClassVar[str] = "id_val"
-    part: ClassVar[str | None] = "id_val"
-
-
-class LastEpoch(SelectionRule):
-    """The last epoch, whatever the scores."""
-
-    name: ClassVar[str] = "last_epoch"
-    part: ClassVar[str | None] = None
-
-
-class Oracle(SelectionRule):
-    """By the test part itself: an upper bound to report, never a way to select a model."""
-
-    name: ClassVar[str] = "oracle"
-    part: ClassVar[str | None] = "test"
-
-
-RULES: dict[str, type[SelectionRule]] = {rule.name: rule for rule in (OodVal, IdVal, LastEpoch, Oracle)}
-
-
 def choosing_rule(name: str, burn_in: int) -> SelectionRule:
     """The rule of that name, for selecting a model; not the oracle."""
-    honest = {key: rule for key, rule in RULES.items() if rule is not Oracle}
+    honest = [rule for rule in RULES if rule != "oracle"]
     if name not in honest:
         raise unknown("selection rule", name, honest)
-    return honest[name](burn_in)
+    return SelectionRule(name, burn_in)
 
 
 def selections(curves: Curves, task: Task, burn_in: int) -> dict[str, dict[str, Any]]:
     """The picked epoch and its scores under every rule, without burn-in and, if there is one, with it."""
     table: dict[str, dict[str, Any]] = {}
     for skipped in dict.fromkeys((0, burn_in)):
-        for name, rule in RULES.items():
-            picked = rule(skipped).pick(curves, task)
-            if picked is None or (skipped and rule is LastEpoch):
+        for name in RULES:
+            picked = SelectionRule(name, skipped).pick(curves, task)
+            if picked is None or (skipped and name == "last_epoch"):
                 continue
             row = curves[picked]
             scores = {part: row[part][task.metric] for part in PARTS[1:] if part in row}

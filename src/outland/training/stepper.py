@@ -31,14 +31,6 @@ class PhaseOptimizer:
         rate = torch.tensor(phase.lr, device=self.parameters[0].device) if on_gpu else phase.lr
         self.adam = torch.optim.Adam(self.parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of every parameter group."""
-        for group in self.adam.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
-
 
 class Stepper:
     """Takes training steps of a method.
@@ -58,7 +50,12 @@ class Stepper:
     def set_learning_rates(self, epoch: int) -> None:
         """Set the learning rates of an epoch, by the schedule of each phase."""
         for optimizer in self.optimizers:
-            optimizer.set_learning_rate(optimizer.phase.lr * self.settings.lr_factor(epoch, optimizer.phase.schedule))
+            rate = optimizer.phase.lr * self.settings.lr_factor(epoch, optimizer.phase.schedule)
+            for group in optimizer.adam.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
 
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
         """Take a step; returns the loss terms, as `phase.term`, and the method's diagnostics, on the device."""
