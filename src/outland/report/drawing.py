@@ -82,7 +82,9 @@ def _draw_graph(axes: Any, graph: Any) -> None:
     fill: Any = graph.x.clamp(0, 1).tolist() if coloured else "0.85"
     if not coloured and graph.get("node_truth") is not None:
         fill = ["tab:green" if stable else "khaki" for stable in graph.node_truth.tolist()]
-    axes.scatter(*zip(*positions, strict=True), c=fill, s=60 if coloured else 36, edgecolors="0.4", linewidths=0.6, zorder=2)
+    axes.scatter(
+        *zip(*positions, strict=True), c=fill, s=60 if coloured else 36, edgecolors="0.4", linewidths=0.6, zorder=2
+    )
     _hide_frame(axes)
 
 
