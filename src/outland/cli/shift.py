@@ -81,7 +81,7 @@ def shift(
 
 def _are_tables(first: str, second: str | None, model: Path | None, picture: Path | None, force: bool) -> bool:
     """Whether two tables are compared; refuse a picture of others, or one that is there."""
-    from outland.datasets.parts import is_table
+    from outland.datasets import is_table
 
     tables = model is None and is_table(first) and is_table(second or "")
     if picture is not None and not tables:
@@ -102,7 +102,7 @@ def _from_model(
     folder: Path, name: str, smiles: str, data: Any, options: dict[str, Any]
 ) -> tuple[str, str, Any, list[str]]:
     """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
-    from outland.datasets.parts import is_table
+    from outland.datasets import is_table
     from outland.models import load_model
     from outland.models.named_graphs import load_part
     from outland.shift.from_model import shift_from_training
