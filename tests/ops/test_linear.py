@@ -6,7 +6,7 @@ from torch import nn
 
 from outland import ops
 from outland.nn import BatchNorm, Dropout
-from outland.nn.norm import LinearBeforeNorm, linear_norm
+from outland.nn.layers import LinearBeforeNorm, linear_norm
 from outland.ops import DropoutSeeds, use_kernels
 from outland.ops.linear import is_small
 from tests.ops.cases import DEVICE, close, needs_triton

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import linear_before, linear_norm, norm
+from outland.nn.layers import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 from outland.ops import gin_aggregate
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from outland.graphs import Features, GraphBatch, Schema
 from outland.nn.encoder import Encoder
-from outland.nn.pair import PairLinear
+from outland.nn.layers import PairLinear
 from outland.nn.settings import BackboneSettings
 from outland.ops import mask_weights
 

@@ -3,10 +3,9 @@
 from torch import Tensor, nn
 
 from outland.graphs import Features, GraphBatch, Schema
-from outland.nn.dropout import Dropout
 from outland.nn.encoder import Encoder
+from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
-from outland.nn.norm import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 
 

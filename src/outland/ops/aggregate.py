@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import EdgeCSR, Edges, prefers_csr
 from outland.ops.dispatch import op
-from outland.ops.segment import csr_matmul, gather_rows, scatter_rows, widen, without_autocast
+from outland.ops.rows import csr_matmul, gather_rows, scatter_rows, widen, without_autocast
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 

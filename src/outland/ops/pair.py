@@ -4,7 +4,7 @@ from torch import Tensor
 
 from outland.ops.csr import Edges
 from outland.ops.dispatch import op
-from outland.ops.segment import gather_rows
+from outland.ops.rows import gather_rows
 
 
 @op("outland.ops.triton.pair:pair_linear", lambda h, weight, bias, edges: edges.is_grouped)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Edges
-from outland.ops.triton.segment import column_blocks, rows_at_once
+from outland.ops.triton.rows import column_blocks, rows_at_once
 
 
 def sum_neighbours(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
@@ -43,8 +43,7 @@ def aggregate(
         relu: whether φ is ReLU, or the identity.
     """
     state = None if state is None else state.contiguous()
-    out: Tensor = _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
-    return out
+    return _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
 
 
 class _Aggregate(torch.autograd.Function):

@@ -86,7 +86,7 @@ class _TrainedNorm(torch.autograd.Function):
         )
         norm_backward[grid](
             x, mask, grad, weight, bias, seed, stats, parts, grad_x, grad_weight, grad_bias,
-            *x.shape, rows_each, grid[0], ctx.p, ctx.salt, *flags, _power_of_2(grid[0]),
+            *x.shape, rows_each, grid[0], ctx.p, ctx.salt, *flags, triton.next_power_of_2(grid[0]),
         )  # fmt: skip
         return grad_x, None, grad_weight, grad_bias, None, None, None, None
 
@@ -121,8 +121,8 @@ def _normalise(
     running = (state.running_mean, state.running_var, state.num_batches_tracked)
     norm_forward[grid](
         x, mask, state.weight, state.bias, *running, seed, stats if parts is None else parts, stats, out,
-        *x.shape, rows_each, blocks, state.momentum, state.eps, p, salt,
-        parts is not None, mask is not None, relu, seed is not None, TILE_ROWS, _COLUMNS, _power_of_2(blocks),
+        *x.shape, rows_each, blocks, state.momentum, state.eps, p, salt, parts is not None, mask is not None, relu,
+        seed is not None, TILE_ROWS, _COLUMNS, triton.next_power_of_2(blocks),
     )  # fmt: skip
     return out, stats
 
@@ -132,7 +132,3 @@ def _grid(x: Tensor) -> tuple[tuple[int, int], int]:
     rows, width = x.shape
     rows_each = triton.cdiv(triton.cdiv(rows, MOST_BLOCKS), TILE_ROWS) * TILE_ROWS
     return (triton.cdiv(rows, rows_each), triton.cdiv(width, _COLUMNS)), rows_each
-
-
-def _power_of_2(number: int) -> int:
-    return int(triton.next_power_of_2(number))
