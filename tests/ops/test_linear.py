@@ -51,7 +51,7 @@ def test_the_kernel_equals_the_plain_form(rows, inputs, outputs, frozen, masked,
         linear, norm, x, grad, mask = parts(rows, inputs, outputs, masked)
         linear.weight.requires_grad_(not frozen)
         if kernels:
-            monkeypatch.setattr("outland.ops.triton.norm.norm_moments", None)  # they are at hand
+            monkeypatch.setattr("outland.ops.triton.norm_kernels.norm_moments", None)  # they are at hand
         x.requires_grad_()
         with use_kernels(kernels):
             out = linear_norm(linear, norm, x, mask)  # a ReLU would make steps of what TF32 rounds

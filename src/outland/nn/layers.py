@@ -154,9 +154,7 @@ def synchronize_batch_norm(module: nn.Module) -> None:
 class FeatureEncoder(nn.Module):
     """Categories become the sum of one embedding for each column; real numbers are projected, or passed on as they are.
 
-    Args:
-        features: the columns.
-        width: of the result; None passes real numbers on. `out_width` is the width in either case.
+    `width` None passes real numbers on; `out_width` is the width of the result in either case.
     """
 
     offsets: Tensor

@@ -32,16 +32,7 @@ def gin_aggregate(
 def aggregate(
     x: Tensor, edges: Edges, weight: Tensor | None, state: Tensor | None, eps: Tensor | None, relu: bool
 ) -> Tensor:
-    r""":math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\phi(x_j + e_{ji})`.
-
-    Args:
-        x: node rows `[N, d]`.
-        edges: grouped by target and by source.
-        weight: of each edge `[E]`; None is 1.
-        state: edge rows e `[E, d]`; None is 0.
-        eps: one number; None leaves the node's own row out.
-        relu: whether φ is ReLU, or the identity.
-    """
+    r""":math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\phi(x_j + e_{ji})`, φ ReLU or identity; no x_i if no ε."""
     state = None if state is None else state.contiguous()
     return _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
 

@@ -28,7 +28,9 @@ class _PairSum(torch.autograd.Function):
         count, width = index.shape[1], scores.shape[1] // 2
         ctx.nodes, out = len(scores), scores.new_empty(count, width)
         if count:
-            rows, columns, grid = _grid(count, width)
+            columns = min(triton.next_power_of_2(width), _TILE_COLUMNS)
+            rows = max(1, _ROWS * 8 // columns) if columns > 1 else _ROWS
+            grid = (triton.cdiv(count, rows), triton.cdiv(width, columns))
             _pair_sum_forward[grid](scores, bias, index, out, count, width, rows, columns)
         return out
 
@@ -44,12 +46,6 @@ class _PairSum(torch.autograd.Function):
             perm_in is not None, perm_out is not None, 8, columns,
         )  # fmt: skip
         return grad_scores, grad.sum(0), None
-
-
-def _grid(rows: int, width: int) -> tuple[int, int, tuple[int, int]]:
-    columns = min(triton.next_power_of_2(width), _TILE_COLUMNS)
-    block = max(1, _ROWS * 8 // columns) if columns > 1 else _ROWS
-    return block, columns, (triton.cdiv(rows, block), triton.cdiv(width, columns))
 
 
 @triton.jit(do_not_specialize=["edges"])
