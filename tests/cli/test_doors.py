@@ -153,6 +153,11 @@ def test_the_folder_of_a_method_in_a_file_of_its_own(outland, sample, tmp_path):
         assert ran.exists()
         used(outland, folder, "bbbp.csv", "--trust-code")
         ran.unlink()
+    rough = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=3", "--trust-code"]
+    assert "training of m and bbbp.csv" in outland("shift", "--model", "m", "bbbp.csv", *rough).stdout
+    ran.unlink()
+    assert "--trust-code" in outland("shift", "--model", "m", "bbbp.csv", *rough[:-1]).stderr
+    assert not ran.exists()
     assert (tmp_path / "m" / "method.py").read_text() == source
     assert "loading the model runs it, if you say so" in (tmp_path / "m" / "README.md").read_text()
     (tmp_path / "m" / "method.py").write_text(source.replace("h.square()", "h.abs()"))

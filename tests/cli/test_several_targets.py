@@ -102,6 +102,19 @@ def test_one_of_several_targets_is_explained_and_an_estimator_reads_all(outland,
         truths = [row[target] == row[f"outland_class_{target}"] for row in rows[:9] if row[target]]
         assert text.count('data-error="wrong"') == truths.count(False)
         assert text.count('data-error="right"') == truths.count(True)
+        part = outland("predict", "m", "test", "--no-shift", "--force")
+        assert part.returncode == 0, part.stderr
+        held_out = rows_of(tmp_path / "test-predicted.csv")
+        known = [row for row in held_out if row[f"label_{target}"]]
+        assert len(known) == record_of(tmp_path).data["sizes"]["test"] - sum(
+            not row[f"label_{target}"] for row in held_out
+        )
+        assert outland("explain", "m", "test", "--force", "--out", "page.html", *words).returncode == 0
+        text = (tmp_path / "page.html").read_text()
+        right = sum(row[f"label_{target}"] == row[f"outland_class_{target}"] for row in known)
+        assert text.count('data-error="right"') == right
+        assert text.count('data-error="wrong"') == len(known) - right
+    assert "Did you mean 'SR-MMP'" in outland("explain", "m", "test", "--target", "SR-MM", "--out", "p.html").stderr
     model = GraphClassifier.load(tmp_path / "m")
     smiles = [row["smiles"] for row in rows]
     written = np.array([[float(row[f"outland_probability_{target}"]) for target in TOX] for row in rows])

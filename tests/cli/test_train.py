@@ -1,9 +1,13 @@
 """`outland train`."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
+from outland.models import load_model
+from outland.nn import BackboneSettings
+from outland.spec import TrainSettings
 from tests.cli.cases import TINY, guide_example
 from tests.conftest import SAMPLES
 
@@ -158,3 +162,67 @@ def test_mistakes_with_a_file(outland, tmp_path, name, sentence):
     done = outland("train", "motif", "--method", name, *TINY)
     assert done.returncode == 2
     assert sentence in done.stderr
+
+
+def test_a_run_without_a_recipe_has_the_settings_own_defaults(outland, tmp_path):
+    words = ["train", "motif", "--method", "erm", "--set", "data.limit=24", "--set", "backbone.width=8"]
+    done = outland(*words, "--set", "train.epochs=1", "--recipe", "none")
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.glob("runs/*/record.json")
+    plain = json.loads(record.read_text())
+    assert plain["spec"]["train"] == asdict(TrainSettings(epochs=1))
+    assert plain["spec"]["backbone"] == asdict(BackboneSettings(width=8))
+    assert plain["selected"] == "ood_val"  # Motif's recipe has a burn-in
+    sentence = "the recipe molhiv is for molhiv, not for motif"
+    assert sentence in outland(*words, "--recipe", "molhiv").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (
+            ["train", "motif", "--shift", "size", "--method", "erm", *TINY],
+            "runs/motif-size-covariate-erm-*/record.json",
+        ),
+        (["train", "motif", "--shift=size", "--method", "erm", *TINY], "runs/motif-size-*/record.json"),
+        (["data", "show", str(SAMPLES / "bbbp.csv"), "--target", "p_np", "--shift", "size"], "bbbp-size.png"),
+    ],
+)
+def test_the_old_name_of_the_domain_still_works_and_says_so(outland, tmp_path, words, written):
+    done = outland(*words)
+    assert done.returncode == 0, done.stderr
+    assert "Note: --shift is now called --domain; the old name will go." in done.stderr
+    assert len(list(tmp_path.glob(written))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", str(SAMPLES / "bbbp.csv"), "--target", "p_np", "--shift", "scafold"], "Did you mean 'scaffold'"),
+        (["tune", "motif", "--method", "erm", "--shift", "colour"], "unknown domain of motif 'colour'"),
+        (["data", "prepare", "motif", "--shift=colour"], "unknown domain of motif 'colour'"),
+    ],
+)
+def test_the_old_name_of_the_domain_reaches_every_command(outland, words, sentence):
+    done = outland(*words)
+    assert done.returncode == 2
+    assert "Note: --shift is now called --domain" in done.stderr
+    assert sentence in done.stderr
+
+
+def test_predict_has_a_shift_of_its_own(outland, model_folder):
+    done = outland("predict", str(model_folder), str(SAMPLES / "bbbp.csv"), "--no-shift", "--shift", "--no-shift")
+    assert done.returncode == 0, done.stderr
+    assert "--domain" not in done.stderr
+
+
+def test_settings_of_training_are_options_by_name(outland, tmp_path):
+    words = ["--set", "train.class_balance=no", "--set", "train.total_samples=50", "--set", "backbone.width=8"]
+    done = outland("train", str(SAMPLES / "bbbp.csv"), "--target", "p_np", "--method", "erm", *words)
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.glob("runs/*/record.json")
+    plain = json.loads(record.read_text())
+    assert len(plain["curves"]) == 4
+    model = load_model(record.parent)
+    assert model.training.class_counts == model.training.class_draws == plain["data"]["class_counts"]["train"]
+    assert (model.calibration.offset, model.threshold()) == ((0.0,), 0.5)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import PackedGraphs
@@ -119,3 +120,9 @@ def test_the_mean_is_judged_on_the_held_out_rows():
     assert score.mean_error == pytest.approx(1 - model.model_.task.mean[0])  # all of them are 1
     assert score.score.value == pytest.approx(np.sqrt(np.square(model.predict(smiles[40:]) - 1).mean()))
     assert (score.metric, score.rare, score.calibration) == ("rmse", None, None)
+
+
+def test_graphs_with_other_labels_are_refused(fitted):
+    graphs = replace(labelled(298), y=torch.zeros(298, 3))
+    with pytest.raises(OutlandError, match="the graphs have 3 labels each, and the model predicts 1"):
+        evaluate_models([fitted.model_], graphs)

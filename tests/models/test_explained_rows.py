@@ -48,3 +48,8 @@ def test_a_part_is_explained_edge_by_edge(fitted):
 
 def test_whether_a_table_has_more_rows():
     assert (has_more_rows(TABLE, 299), has_more_rows(TABLE, 300)) == (True, False)
+
+
+def test_labels_of_several_targets_are_told_apart(fitted):
+    graphs = replace(read_inputs(["CCO"]).graphs, y=torch.tensor([[1.0, 0.0, float("nan"), 7.0]]))
+    assert [label_text(fitted.model_, graphs, 0, target) for target in range(5)] == ["1", "0", "", "7", ""]

@@ -1,11 +1,15 @@
 """What predictions rest on."""
 
+import torch
 from torch_geometric.explain import Explanation, groundtruth_metrics
 
-from outland.chem.featurizer import parse
+from outland.chem.featurizer import ATOMS, BONDS, parse
 from outland.estimators import GraphClassifier
 from outland.estimators.inputs import read_inputs
-from outland.models.explanations import explain_weights, weights_phrase
+from outland.graphs import Batches, Schema, Task
+from outland.methods import build_method, method_settings
+from outland.models.explanations import explain_weights, saliency, weights_phrase
+from outland.nn import BackboneSettings
 from tests.models.cases import SMALL, bbbp
 
 
@@ -47,3 +51,18 @@ def test_weights_are_split_by_graph(fitted):
     graphs = read_inputs(["CCO", "C", "c1ccccc1"]).graphs
     weights = explain_weights(fitted.model_, graphs)
     assert [(len(node), len(edge)) for node, edge in weights.by_graph(graphs)] == [(3, 4), (1, 0), (6, 12)]
+
+
+def test_saliency_is_that_of_the_target():
+    """Of two targets of which one depends on no node."""
+    task = Task("binary", 2, "rocauc")
+    schema = Schema(ATOMS, task, BONDS)
+    method = build_method("erm", schema, BackboneSettings(width=8, layers=3), method_settings("erm", {}))
+    head = [module for module in method.modules() if isinstance(module, torch.nn.Linear)][-1]
+    assert head.out_features == 2
+    head.weight.data[1] = 0
+    graphs = read_inputs(["CCO", "c1ccccc1N"]).graphs
+    (batch,) = Batches(graphs, torch.arange(2), 2)
+    first, second = (saliency(method, batch, target).node for target in (0, 1))
+    assert [float(part.max()) for part in first.split([3, 7])] == [1.0, 1.0]
+    assert second.tolist() == [0.0] * 10

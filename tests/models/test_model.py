@@ -56,6 +56,7 @@ def test_several_targets_have_columns(fitted):
         assert (model.decisions(predictions) == (logits > 0)[:, None].numpy()).all()
         assert (model.threshold(0), model.threshold(1)) == (0.5, pytest.approx(0.7310585786))
         assert model.targets == ["label0", "label1"]
+        assert [model.target_index(name) for name in ("label1", "label0", "other", None)] == [1, 0, 0, 0]
     finally:
         model.method.schema = replace(model.schema, task=BINARY)
 

@@ -1,9 +1,19 @@
+"""Everything that determines a run, and its name."""
+
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
+from outland.datasets import TableSettings
 from outland.errors import OutlandError
-from outland.training import RunSpec
+from outland.methods.aia import AIASettings
+from outland.nn import BackboneSettings
+from outland.recipes import find_recipe
+from outland.spec import RunSpec, TrainSettings
+from outland.storage.files import digest
+from tests.cli.cases import guide_example
 
 WORDS = ["data.limit=96", "backbone.width=8", "train.epochs=5", "train.batch_size=16"]
 
@@ -63,3 +73,60 @@ def test_negative_seed_and_unknown_group():
         spec(seed=-1)
     with pytest.raises(OutlandError, match="unknown group of settings 'metod'"):
         RunSpec.make("motif", "erm", changes={"metod": {}})
+
+
+def test_no_recipe_leaves_the_defaults_of_the_settings():
+    bare = RunSpec.from_words("motif", "aia", [], recipe=None)
+    assert (bare.train, bare.backbone, bare.method_params) == (TrainSettings(), BackboneSettings(), AIASettings())
+    assert RunSpec.from_words("motif", "aia", ["train.epochs=3"], recipe=None).train == TrainSettings(epochs=3)
+    assert RunSpec.make("motif", "aia", recipe=find_recipe("molbbbp")).train == RunSpec.make("molbbbp", "aia").train
+
+
+def test_epochs_that_are_asked_for_switch_a_recipes_samples_off(table):
+    assert RunSpec.make("t", "erm", table=table).train.total_samples == 40_000
+    asked = RunSpec.make("t", "erm", table=table, changes={"train": {"epochs": 9}}).train
+    assert (asked.epochs, asked.total_samples) == (9, None)
+    both = RunSpec.make("t", "erm", table=table, changes={"train": {"epochs": 9, "total_samples": 5}}).train
+    assert (both.epochs, both.total_samples) == (9, 5)
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "t.csv").write_text("smiles,y\nCCO,1\nCCN,0\n")
+    return TableSettings(str(tmp_path / "t.csv"), target=("y",))
+
+
+def test_of_a_table_the_content_counts_and_not_the_path(table, tmp_path):
+    ours = RunSpec.make("t", "erm", table=table)
+    assert (ours.dataset, ours.domain, ours.kind) == ("t", "scaffold", "covariate")
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copy(tmp_path / "t.csv", tmp_path / "elsewhere" / "t.csv")
+    moved = RunSpec.make("t", "erm", table=replace(table, file=str(copy)))
+    assert (moved.key, moved.slug) == (ours.key, ours.slug)
+    assert RunSpec.make("t", "erm", table=replace(table, strict=True)).key == ours.key
+    with (tmp_path / "t.csv").open("a") as stream:
+        stream.write("CCC,0\n")
+    assert RunSpec.make("t", "erm", table=table).key != ours.key
+    assert RunSpec.from_json(json.loads(json.dumps(ours.to_json()))) == ours
+
+
+def test_of_a_method_in_a_file_the_content_counts_and_not_the_path(tmp_path):
+    source = guide_example()
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(source)
+    (tmp_path / "c.py").write_text(source + "\n# another\n")
+    first, copy, other = (RunSpec.make("motif", f"{tmp_path / name}.py:Yours") for name in "abc")
+    assert (first.key, first.slug) == (copy.key, copy.slug)
+    assert first.code == copy.code == digest(source) != other.code
+    assert first.key != other.key
+    assert "-Yours-seed0-" in first.slug
+    assert RunSpec.from_json(json.loads(json.dumps(first.to_json()))).to_json() == first.to_json()
+
+
+def test_graphs_in_memory_are_known_by_their_checksum():
+    first, other = (
+        RunSpec.make("memory", "erm", domain="size", kind="covariate", data_checksum=checksum) for checksum in "ab"
+    )
+    assert first.key != other.key
+    assert first.train.total_samples == 40_000  # the recipe of tables
+    assert RunSpec.from_json(json.loads(json.dumps(first.to_json()))) == first

@@ -9,6 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
+from outland.errors import OutlandError, counted
 from outland.graphs import PackedGraphs
 from outland.models.model import Predictions, TrainedModel
 from outland.models.summary import CalibrationCheck, Interval, PartScore
@@ -36,6 +37,9 @@ def evaluate_models(
     predictions = [model.predict(graphs) for model in models]
     groups = _groups(graphs)
     labels = graphs.y.reshape(len(graphs), -1).double().numpy()
+    if labels.shape[1] != len(models[0].targets):
+        count = counted(labels.shape[1], "label")
+        raise OutlandError(f"the graphs have {count} each, and the model predicts {len(models[0].targets)}")
     scores = []
     for number, target in enumerate(models[0].targets):
         y = labels[:, number]

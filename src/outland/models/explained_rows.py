@@ -1,5 +1,6 @@
 """The rows of a table, or the graphs of a dataset's part, with what each prediction rests on."""
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -49,12 +50,13 @@ class ExplainedRow:
 def explain_table(
     model: TrainedModel, path: Path, smiles: str, target: str | None = None, most: int = 1000
 ) -> list[ExplainedRow]:
-    """The first `most` rows of a table of molecules."""
+    """The first `most` rows of a table of molecules; `target` is its column of labels, by default the model's."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
     require_smiles_column(path, smiles)
     require_columns(path, [target] if target else [])
-    target = target or next((name for name in model.targets if name in column_names(path)), None)
+    number = model.target_index(target)
+    target = target or (model.targets[0] if model.targets[0] in column_names(path) else None)
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
     for chunk in read_molecules(
@@ -65,7 +67,7 @@ def explain_table(
         predictions, weights = predict_molecules(model, chunk.molecules), []
         if chunk.molecules:
             graphs = pack_molecules(chunk.molecules, torch.zeros(len(chunk.molecules), 1))
-            weights = explain_weights(model, graphs).by_graph(graphs)
+            weights = explain_weights(model, graphs, number).by_graph(graphs)
         for index, prediction, (atoms, bonds), seen in zip(chunk.indices, predictions, weights, known, strict=True):
             cells = table[index]
             rows.append(
@@ -94,11 +96,11 @@ def has_more_rows(path: Path, count: int) -> bool:
     return next(islice(read_rows(path), count, None), None) is not None
 
 
-def explain_part(model: TrainedModel, graphs: PackedGraphs, most: int = 60) -> list[ExplainedRow]:
+def explain_part(model: TrainedModel, graphs: PackedGraphs, target: int = 0, most: int = 60) -> list[ExplainedRow]:
     """The first `most` graphs of a dataset's part, each edge once."""
     graphs = graphs.select(torch.arange(min(most, len(graphs))))
     predictions, rows = predict_rows(model, graphs), []
-    weights = explain_weights(model, graphs).by_graph(graphs)
+    weights = explain_weights(model, graphs, target).by_graph(graphs)
     ends = graphs.edge_index.long().split(graphs.edge_counts.tolist(), dim=1)
     for index, (prediction, (node, edge), pairs) in enumerate(zip(predictions, weights, ends, strict=True)):
         once = pairs[0] <= pairs[1]
@@ -111,18 +113,19 @@ def explain_part(model: TrainedModel, graphs: PackedGraphs, most: int = 60) -> l
                 tuple(node.tolist()),
                 tuple(edge[once].tolist()),
                 tuple((source, target) for source, target in pairs[:, once].T.tolist()),
-                truth=label_text(model, graphs, index),
+                truth=label_text(model, graphs, index, target),
             )
         )
     return rows
 
 
-def label_text(model: TrainedModel, graphs: PackedGraphs, index: int) -> str:
-    """The first label of a graph as the model names it; empty where it is unknown."""
-    value = float(graphs.y[index].flatten()[0])
-    if value != value:
+def label_text(model: TrainedModel, graphs: PackedGraphs, index: int, target: int = 0) -> str:
+    """The label of a graph for one of the model's targets, as the model names it; empty where it is unknown."""
+    labels = graphs.y[index].flatten().tolist()
+    value = labels[target] if target < len(labels) else math.nan
+    if math.isnan(value):
         return ""
-    return str(model.classes[int(value)]) if model.classes else f"{value:g}"
+    return str(model.classes[int(value)]) if value in range(len(model.classes)) else f"{value:g}"
 
 
 def _truth(text: str, model: TrainedModel) -> str:

@@ -11,7 +11,7 @@ from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
 from outland.models.model import BATCH_SIZE, TrainedModel
 from outland.nn import Mask
-from outland.nn.features import FeatureEncoder
+from outland.nn.layers import FeatureEncoder
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
@@ -33,13 +33,13 @@ class Weights:
         return list(zip(nodes, self.edge.split(graphs.edge_counts.tolist()), strict=True))
 
 
-def explain_weights(model: TrainedModel, graphs: PackedGraphs) -> Weights:
-    """Node and edge weights that the model's predictions rest on."""
+def explain_weights(model: TrainedModel, graphs: PackedGraphs, target: int = 0) -> Weights:
+    """Node and edge weights that the model's predictions of a target rest on."""
     kind = STABLE if model.method.has_masks else SALIENCY
     node, edge = [], []
     with one_thread():
         for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH_SIZE):
-            mask = _stable_mask(model.method, batch) if kind == STABLE else saliency(model.method, batch)
+            mask = _stable_mask(model.method, batch) if kind == STABLE else saliency(model.method, batch, target)
             node.append(mask.node.detach().float().cpu())
             edge.append(mask.edge.detach().float().cpu())
     return Weights(torch.cat(node), torch.cat(edge), kind)
@@ -61,8 +61,8 @@ def _stable_mask(method: Method, batch: GraphBatch) -> Mask:
     return method.masks(batch)["stable"].symmetric(batch)
 
 
-def saliency(method: Method, batch: GraphBatch) -> Mask:
-    r"""How much each node's input moves the output z of the predicted class.
+def saliency(method: Method, batch: GraphBatch, target: int = 0) -> Mask:
+    r"""How much each node's input moves the output z of the predicted class, or of a target where there are several.
 
     It is :math:`|x_i \cdot \partial z / \partial x_i|`, 1 at the most a graph; an edge has the mean of its ends.
     """
@@ -81,7 +81,9 @@ def saliency(method: Method, batch: GraphBatch) -> Mask:
     try:
         with torch.enable_grad():
             outputs = method(batch)
-            outputs.gather(1, outputs.argmax(1, keepdim=True)).sum().backward()
+            predicted = outputs.argmax(1, keepdim=True)
+            column = predicted if method.schema.task.kind == "multiclass" else torch.full_like(predicted, target)
+            outputs.gather(1, column).sum().backward()
     finally:
         for hook in hooks:
             hook.remove()

@@ -258,5 +258,5 @@ def _built(file: ModelFile, spec: RunSpec, saved: Snapshot, folder: Path) -> Tra
         assessment=file.assessment,
         reference=PackedGraphs.from_tensors(reference) if reference else None,
         training_hashes=saved.tensors["training.hashes"].long().flatten().unique(),
-        source=source.read_text(encoding="utf-8") if source.exists() else "",
+        source=source.read_bytes().decode("utf-8") if source.exists() else "",
     )

@@ -82,6 +82,10 @@ class TrainedModel:
         outputs = 1 if self.task.kind == "multiclass" else self.task.outputs
         return ["label"] if outputs == 1 else [f"label{number}" for number in range(outputs)]
 
+    def target_index(self, name: str | None) -> int:
+        """Index of a target by its name; 0 where it is none of the model's."""
+        return self.targets.index(name) if name in self.targets else 0
+
     @property
     def device(self) -> torch.device:
         """Where it computes."""

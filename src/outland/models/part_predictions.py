@@ -14,6 +14,7 @@ from outland.models.table_predictions import (
     count_prediction,
     new_columns,
     predict_rows,
+    target_suffixes,
     written_csv,
 )
 
@@ -27,7 +28,7 @@ def predict_part(
     cache: Cache | None = None,
     data: DataFolder | None = None,
 ) -> tuple[TableReport, PackedGraphs]:
-    """Write a row for each graph of a part: its index, its label and the prediction; the graphs are returned too.
+    """Write a row for each graph of a part: its index, its labels and predictions; the graphs are returned too.
 
     Args:
         model: of these graphs.
@@ -40,9 +41,11 @@ def predict_part(
     check_out(out, force)
     graphs = load_part(model, name, cache, data)
     report = TableReport(out, rows=len(graphs))
-    with written_csv(out, ["graph", "label", *new_columns(model)]) as writer:
+    names = [f"label{suffix}" for suffix in target_suffixes(model)]
+    with written_csv(out, ["graph", *names, *new_columns(model)]) as writer:
         for index, prediction in enumerate(predict_rows(model, graphs)):
             count_prediction(model, prediction, report)
-            writer.writerow({"graph": str(index), "label": label_text(model, graphs, index), **prediction})
+            labels = {name: label_text(model, graphs, index, target) for target, name in enumerate(names)}
+            writer.writerow({"graph": str(index), **labels, **prediction})
     report.seconds = time.perf_counter() - started
     return report, graphs

@@ -99,11 +99,12 @@ def predict_table(
 def new_columns(model: TrainedModel) -> list[str]:
     """The columns that a prediction adds; where there are several targets, each has columns with its name."""
     names = ["outland_probability", "outland_class"] if model.classes else ["outland_prediction"]
-    predicted = [f"{name}{suffix}" for suffix in _suffixes(model) for name in names]
+    predicted = [f"{name}{suffix}" for suffix in target_suffixes(model) for name in names]
     return [*predicted, "outland_distance", "outland_flag", "outland_problem"]
 
 
-def _suffixes(model: TrainedModel) -> list[str]:
+def target_suffixes(model: TrainedModel) -> list[str]:
+    """What names of columns end in, by target: nothing where there is one target."""
     return [""] if len(model.targets) == 1 else [f"_{target}" for target in model.targets]
 
 
@@ -178,7 +179,7 @@ def _predicted_rows(
 def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport) -> None:
     """Add a predicted row to the counts of a report."""
     report.flags[prediction.get("outland_flag", "")] += 1
-    for target, suffix in zip(model.targets, _suffixes(model), strict=True):
+    for target, suffix in zip(model.targets, target_suffixes(model), strict=True):
         if model.classes:
             report.classes.setdefault(target, Counter())[prediction[f"outland_class{suffix}"]] += 1
 
@@ -196,7 +197,7 @@ def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Cells]:
     """The columns that the model adds for each graph."""
     predictions = model.predict(graphs)
     rows: list[Cells] = [{} for _ in range(len(graphs))]
-    for number, suffix in enumerate(_suffixes(model)):
+    for number, suffix in enumerate(target_suffixes(model)):
         if not model.classes:
             values = model.numbers(predictions).reshape(len(graphs), -1)[:, number]
             for row, value in zip(rows, values, strict=True):

@@ -152,9 +152,8 @@ class RowCollector:
         if not self._shards:
             raise OutlandError(f"no row of {self.settings.file} can be used; the first: {self.quarantine[0]}")
         graphs = self._shards.concatenate()
-        if not self._fingerprints:
-            return graphs
-        return replace(graphs, extra={**graphs.extra, "cluster": cluster(self._fingerprints)})
+        clusters = {"cluster": cluster(self._fingerprints)} if self._fingerprints else {}
+        return replace(graphs, extra={**graphs.extra, **clusters})
 
     def summary(self) -> dict[str, Any]:
         """Counts of rows, duplicates and contradictions, and the quarantine, as plain values."""

@@ -88,9 +88,8 @@ class SmilesTable(Dataset):
             "seed": seed,
             "environments": divided_by if graphs.environment is None else "column",
         }
-        return Splits(
-            replace(graphs, environment=environment), parts, replace(table.schema, environments=count), source
-        )
+        schema = replace(table.schema, environments=count)
+        return Splits(replace(graphs, environment=environment), parts, schema, source)
 
 
 def _check_parts(parts: Parts, domain: str, table: Splits) -> None:

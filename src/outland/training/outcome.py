@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Splits
 from outland.methods import is_file
 from outland.models import TrainedModel, TrainingSummary
@@ -60,7 +61,13 @@ def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.d
 
 def method_source(spec: RunSpec) -> str:
     """The source of a method in a file of its own; empty for the others."""
-    return Path(spec.method.rpartition(":")[0]).read_text(encoding="utf-8") if is_file(spec.method) else ""
+    if not is_file(spec.method):
+        return ""
+    path = Path(spec.method.rpartition(":")[0])
+    try:
+        return path.read_bytes().decode("utf-8")  # as bytes: its checksum is that of its own line ends
+    except UnicodeDecodeError:
+        raise OutlandError(f"{path} must be UTF-8, for a model keeps a copy of it") from None
 
 
 def build_model(
@@ -68,12 +75,7 @@ def build_model(
 ) -> TrainedModel:
     """The selected model: calibrated on the validation part, with distances to training embeddings.
 
-    Args:
-        spec: of the run.
-        trainer: has trained to the last epoch.
-        data: what it trained on; `splits` are the same without repeated graphs and with labels in their own units.
-        device: where.
-        source: of the method's file, where it is in a file of its own.
+    `splits` are the data without repeated graphs and with labels in their own units.
     """
     method, task = trainer.method, data.splits.schema.task
     generator = torch.Generator().manual_seed(spec.seed)
