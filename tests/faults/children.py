@@ -21,6 +21,7 @@ from outland.studies.runner import run_study
 from outland.studies.search import Search
 from outland.training import RunSpec, run
 from outland.training.checkpoint import Checkpoints
+from tests.faults.harness import REPETITIONS
 
 for late in (  # what is imported late is imported here: children are to work, not to import
     "optuna",
@@ -34,6 +35,8 @@ torch.set_num_threads(1)
 TABLE = Path(__file__).parents[1] / "data" / "bbbp.csv"
 SMALL = {"train": {"epochs": 24}, "data": {"limit": 24}, "backbone": {"width": 8, "layers": 3}}
 ROWS = ["ERM/motif-base", "VREx/motif-base", "AIA/motif-base"]
+SEEDS = 3 if REPETITIONS >= 1 else 1
+RUNS = SEEDS * len(ROWS)
 FEW = ["train.epochs=6", "data.limit=24", "backbone.width=8"]
 
 
@@ -48,12 +51,12 @@ def train(out: Path, cache: Path, method: str, seed: int = 0) -> None:
 
 
 def study(out: Path, cache: Path, workers: int = 1, log: Path | None = None) -> None:
-    """Begin a study of nine runs, or go on with it."""
+    """Begin a study of nine runs (three in the short form), or go on with it."""
     if log is not None:
         _write_down_epochs(log)
     chosen = find_study("covariate")
     engine = LocalEngine(workers)
-    run_study(chosen, chosen.cells(3, FEW, ROWS), out, device="cpu", cache=Cache(cache), engine=engine)
+    run_study(chosen, chosen.cells(SEEDS, FEW, ROWS), out, device="cpu", cache=Cache(cache), engine=engine)
 
 
 def build(cache: Path) -> None:

@@ -56,8 +56,13 @@ def test_a_study_outlives_a_machine_of_its_cluster(by_hand, two_nodes, cache, tm
     assert RUNS // 2 <= at_the_kill[0] < RUNS
     assert outcome.states == {"done": RUNS}
     assert records(tmp_path) == by_hand
+    tally("kills", "machines of a cluster")
+    if REPETITIONS >= 1:
+        check_send_back(study, cluster, by_hand, cache, tmp_path / "sent")
 
-    sent = tmp_path / "sent"  # by the machine that is left, without a folder that both see
+
+def check_send_back(study, cluster, by_hand, cache, sent):
+    """By the machine that is left, without a folder that both see."""
     engine = RayEngine(address=cluster.address, send_back=True)
     few = cells_of(2, ROWS[:2])[1]
     assert run_study(study, few, sent, device="cpu", cache=cache, engine=engine).states == {"done": 4}
@@ -67,4 +72,3 @@ def test_a_study_outlives_a_machine_of_its_cluster(by_hand, two_nodes, cache, tm
     assert not run_study(study, few, sent, device="cpu", cache=cache, engine=engine).executed
     with pytest.raises(OutlandError, match="no machine of the cluster has 64 CPUs and 0 GPUs"):
         run_study(study, cells_of(3)[1], sent, cache=cache, engine=RayEngine(address=cluster.address, cpus=64))
-    tally("kills", "machines of a cluster")

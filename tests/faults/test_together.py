@@ -22,12 +22,12 @@ def test_two_studies_in_one_folder(motif, cache, tmp_path, tally):
     for one in both:
         one.join(PATIENCE)
     assert [one.exitcode for one in both] == [0, 0]
-    assert len(records(tmp_path / "both")) == 9
+    assert len(records(tmp_path / "both")) == children.RUNS
     assert records(tmp_path / "both") == records(tmp_path / "whole")
     epochs = [tuple(line.split()) for line in log.read_text().splitlines()]
     assert len({process for process, *_ in epochs}) == 2  # both had something to do
     assert set(Counter(epoch for _, *epoch in map(list, epochs) for epoch in [tuple(epoch)]).values()) == {1}
-    assert len(epochs) == 9 * 6  # no epoch was trained twice
+    assert len(epochs) == children.RUNS * 6  # no epoch was trained twice
     tally("faults", "two studies in one folder")
 
 
@@ -40,7 +40,7 @@ def test_a_clock_that_jumps(motif, cache, tmp_path, tally, seed):
         finish(work, tmp_path / "calm" / name, *at)
         finish(children.with_a_mad_clock, seed, work, tmp_path / "mad" / name, *at)
     assert records(tmp_path / "mad") == records(tmp_path / "calm")
-    assert len(records(tmp_path / "mad")) == 10
+    assert len(records(tmp_path / "mad")) == children.RUNS + 1
     tally("faults", "clocks that jump")
 
 

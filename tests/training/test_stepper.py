@@ -81,7 +81,7 @@ def test_a_rollback_leaves_no_trace(any_splits):
 def test_a_phase_may_have_its_own_decay_and_schedule(any_splits):
     run = trainer(any_splits, "aia")
     phase = dataclasses.replace(run.stepper.optimizers[1].phase, weight_decay=0.5, schedule="constant")
-    optimizer = PhaseOptimizer.build(phase, run.settings)
+    optimizer = PhaseOptimizer(phase, run.settings)
     assert optimizer.adam.param_groups[0]["weight_decay"] == 0.5
     run.stepper.optimizers[1] = optimizer
     run.stepper.set_learning_rates(2)

@@ -66,12 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Quantities measured on top of a run.
-
-    Args:
-        values: numbers by quantity.
-        pictures: graphs with masks, as `studies.pictures` makes them.
-    """
+    """Quantities measured on top of a run, by name, and pictures of masks, as `studies.pictures` makes them."""
 
     values: dict[str, float]
     pictures: list[dict[str, Any]] = field(default_factory=list)
@@ -79,7 +74,7 @@ class Measurement:
     def __post_init__(self) -> None:
         if not is_valid(self.values, dict[str, float]):
             raise TypeError(f"values must be numbers by name, not {self.values!r:.60}")
-        if not isinstance(self.pictures, list) or not is_valid(self.pictures, list[dict[str, Any]]):
+        if not is_valid(self.pictures, list[dict[str, Any]]):
             raise TypeError(f"pictures must be a list of them, not {self.pictures!r:.60}")
 
 
@@ -126,13 +121,10 @@ class Study:
         return cell.row.trained or self.measure_trains
 
     def cells(self, seeds: int | None = None, words: Iterable[str] = (), only: Iterable[str] = ()) -> list[Cell]:
-        """Every cell with the specs of its runs.
+        """Every cell with the specs of its `seeds` runs.
 
-        Args:
-            seeds: how many runs a cell.
-            words: changes of every run, written `group.name=value`; a row's own changes go before them.
-            only: rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; a cell that any of them
-                names is selected.
+        `words` are changes of every run, written `group.name=value`; a row's own changes go before them. `only` names
+        rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; a cell that any names is selected.
         """
         count = self.seeds if seeds is None else seeds
         if count < 1 or (self.repeats == "folds" and count > self.seeds):
@@ -155,28 +147,24 @@ class Study:
         return Cell(row, column, tuple(replace(first, seed=seed) for seed in range(count)))
 
     def _select(self, pairs: list[tuple[Row, Column]], only: list[str]) -> list[tuple[Row, Column]]:
-        """The pairs that any of the patterns names."""
         if not only:
             return pairs
-        selected: set[int] = set()
+        selected: list[tuple[Row, Column]] = []
         for pattern in only:
             if not pattern.strip():
                 raise OutlandError("--only is empty: name a ROW, a COLUMN or ROW/COLUMN, or leave it out for all")
-            matches = {
-                index
-                for index, (row, column) in enumerate(pairs)
-                if any(fnmatchcase(name.lower(), pattern.strip().lower()) for name in _names(row, column))
-            }
+            lower = pattern.strip().lower()
+            matches = [pair for pair in pairs if any(fnmatchcase(name.lower(), lower) for name in _names(*pair))]
             if not matches:
                 names = [row.name for row in self.rows] + [column.label for column in self.columns]
                 raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
-            selected |= matches
-        return [pair for index, pair in enumerate(pairs) if index in selected]
+            selected += matches
+        return [pair for pair in pairs if pair in selected]
 
 
 def _names(row: Row, column: Column) -> list[str]:
     """All names of a cell in `--only`."""
-    rows, columns = [row.name, row.label, *filter(None, [row.group])], [column.label, column.dataset]
+    rows, columns = [row.name, row.label, *([row.group] if row.group else [])], [column.label, column.dataset]
     return [*rows, *columns, *(f"{first}/{second}" for first in rows for second in columns)]
 
 

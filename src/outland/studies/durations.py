@@ -2,7 +2,7 @@
 
 import json
 import math
-import time
+import timeit
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
@@ -34,12 +34,7 @@ def method_costs() -> dict[str, float]:
 
 
 def estimate_seconds(spec: RunSpec, speed: float = 1.0) -> float:
-    """Estimated seconds of a run.
-
-    Args:
-        spec: of the run.
-        speed: seconds of this machine for one second of the machine of the measurements (see `calibrate`).
-    """
+    """Estimated seconds of a run, where this machine takes `speed` times as long as that of the measurements."""
     recipe = recipe_for(spec.dataset)
     size = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
     limit = spec.data.limit or 10**9
@@ -86,14 +81,12 @@ def time_steps(
     batch = next(iter(Batches(packed, torch.arange(graphs), graphs)))
 
     def fastest(work: Callable[[], Any]) -> float:
-        best = math.inf
-        for _ in range(repeats):
-            started = time.perf_counter()
+        def waited() -> None:
             work()
             if torch.device(device).type == "cuda":
                 torch.cuda.synchronize()
-            best = min(best, time.perf_counter() - started)
-        return best / graphs
+
+        return min(timeit.repeat(waited, number=1, repeat=repeats)) / graphs
 
     step = fastest(lambda: stepper.step(batch, Progress()))
     method.eval()

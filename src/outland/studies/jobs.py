@@ -21,13 +21,7 @@ from outland.training.trackers import TrackingCallback
 
 @dataclass(frozen=True)
 class JobOptions:
-    """The folders and devices of jobs.
-
-    Args:
-        out: folder of studies.
-        device, width, cache, data: as in `run_fleet`.
-        track: name of a tracker that logs the runs.
-    """
+    """The folder of studies, the arguments of `run_fleet`, and the name of a tracker that logs the runs."""
 
     out: Path
     device: str = "auto"
@@ -39,12 +33,7 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of a cell that are executed together.
-
-    Args:
-        study, cell: of the runs.
-        specs: of the runs.
-    """
+    """Runs of a cell that are executed together."""
 
     study: Study
     cell: Cell
@@ -89,9 +78,8 @@ class Job:
         """Measure a run if it is trained; returns the error, if any."""
         if self.cell.row.trained and store.record(spec) is None:
             return None
-        device = find_device(options.device)
+        folder, device = store.run_folder(spec).path, find_device(options.device)
         try:
-            folder = store.run_folder(spec).path
             store.save_measurement(spec, measure(spec, folder, device, options.cache, options.data))
         except CannotWrite:
             raise
@@ -119,13 +107,9 @@ def split_jobs(jobs: Sequence[Job], workers: int) -> list[Job]:
 
 
 def shard(cells: Sequence[Cell], words: str) -> list[Cell]:
-    """The runs of one task of a job array, as cells: of all runs in the order of their keys, every n-th.
+    """The runs of task i of n of a job array, given as `i/n`: of all runs in the order of their keys, every n-th.
 
     The state of the runs plays no part, so that tasks started at different times never share a run.
-
-    Args:
-        cells: of the whole study.
-        words: `i/n`, with i from 1 to n.
     """
     number, _, count = words.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):

@@ -18,21 +18,16 @@ Space = Mapping[str, tuple[Any, ...]]
 
 
 class Journal:
-    """The trials of a search. Their number changes under a lock, so that the budget is kept exactly.
+    """The trials of a search over `space`, whose first values are tried first; no trial is pruned in the warmup.
 
-    Args:
-        folder: of the search.
-        space: values by setting; the first of each are tried first.
-        budget: number of trials, by all processes together.
-        warmup_epochs: before which no trial is pruned.
+    Their number changes under a lock, so that the budget, which all processes share, is kept exactly.
     """
 
     def __init__(self, folder: Path, space: Space, budget: int, warmup_epochs: int) -> None:
         self.folder, self.space, self.budget = folder, space, min(budget, math.prod(map(len, space.values())))
-        self._process = uuid.uuid4().hex
-        writable_folder(folder / "processes")
-        self.lock = FileLock(folder / ".lock")
-        self._alive = FileLock(folder / "processes" / self._process)  # held for as long as this process lives
+        self.lock, self._process = FileLock(folder / ".lock"), uuid.uuid4().hex
+        processes = writable_folder(folder / "processes")
+        self._alive = FileLock(processes / self._process)  # held for as long as this process lives
         self._study = open_optuna_study(folder, warmup_epochs)
 
     def __enter__(self) -> "Journal":

@@ -4,6 +4,7 @@ A measure takes the spec of a run and its folder. It is called once for every ru
 it returns is saved beside the record.
 """
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -44,14 +45,10 @@ def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: to
     copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else train
     schema = splits.schema if train.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
     schema = schema if train.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
-    shifts = {
-        name: measure_shift(
-            copies, other, schema=schema, settings=SETTINGS, seed=spec.seed, device=device, progress=False
-        )
-        for name, other in (("aug_train", train), ("aug_test", test))
-    }
-    values = {name: result.covariate.mean for name, result in shifts.items()}
-    return values if method.augments else values | {"aug_train": shifts["aug_train"].null.mean}
+    measure = partial(measure_shift, copies, schema=schema, settings=SETTINGS, seed=spec.seed, device=device)
+    to_train, to_test = (measure(other, progress=False) for other in (train, test))
+    to_itself = to_train.covariate if method.augments else to_train.null
+    return {"aug_train": to_itself.mean, "aug_test": to_test.covariate.mean}
 
 
 def measure_diversity(

@@ -47,14 +47,7 @@ def _pictures(graphs: PackedGraphs, node: torch.Tensor, edge: torch.Tensor) -> l
 
 
 class PictureCallback(Callback):
-    """Takes pictures of a few graphs after some epochs of a training run.
-
-    Args:
-        method, splits: the model and its data.
-        index: of the graphs.
-        mask: name of the method's mask.
-        epochs: after which a picture is taken, counted from 0.
-    """
+    """Takes pictures of the graphs at `index`, with one of the method's masks, after some epochs, counted from 0."""
 
     def __init__(self, method: Method, splits: Splits, index: torch.Tensor, mask: str, epochs: list[int]) -> None:
         self.method, self.splits, self.index, self.mask, self.epochs = method, splits, index, mask, epochs

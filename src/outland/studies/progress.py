@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from outland.errors import counted
-from outland.progress import console
+from outland.progress import console, say
 from outland.spec import RunSpec
 from outland.studies.durations import estimate_seconds, format_duration
 from outland.studies.jobs import Job
@@ -31,12 +31,7 @@ _COLUMNS = (
 
 
 class StudyProgress(Callback):
-    """A bar over all runs, which advances by their estimated cost; without a terminal, a line now and then.
-
-    Args:
-        runs: how many are to be done.
-        cost: estimated, of all of them, in any unit.
-    """
+    """A bar over all runs, which advances by their estimated cost; without a terminal, a line now and then."""
 
     def __init__(self, runs: int, cost: float) -> None:
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
@@ -115,5 +110,4 @@ class StudyProgress(Callback):
         if self._bar.disable and self._spent and (last or time.monotonic() >= self._next):
             self._next = time.monotonic() + _LOG_INTERVAL
             left = f", {format_duration(self.seconds_left())} left" if self._done < self._runs else ""
-            line = f"{self._done} of {counted(self._runs, 'run')}{left} ({self._name})"
-            console().print(line, soft_wrap=True, highlight=False, markup=False)
+            say(f"{self._done} of {counted(self._runs, 'run')}{left} ({self._name})")

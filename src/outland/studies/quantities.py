@@ -8,25 +8,15 @@ from outland.training import RunRecord
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that is read from a run.
+    """A number that is read from the record of a run, or measured (see `Study.measure`)."""
 
-    Args:
-        name: in files.
-        title: in tables.
-        read: function that reads it from the record; None where it is measured (see `Study.measure`).
-        scale: by which it is multiplied to be shown.
-        digits: after the decimal point.
-        sign: 1 where more is better, -1 where less is, 0 where neither.
-        relative: to the reference row's of the same seed, in per cent more.
-    """
-
-    name: str
-    title: str
-    read: Callable[[RunRecord], float | None] | None = None
-    scale: float = 1.0
-    digits: int = 2
-    sign: int = 1
-    relative: bool = False
+    name: str  # in files
+    title: str  # in tables
+    read: Callable[[RunRecord], float | None] | None = None  # None where it is measured
+    scale: float = 1.0  # by which it is multiplied to be shown
+    digits: int = 2  # after the decimal point
+    sign: int = 1  # 1 where more is better, -1 where less is, 0 where neither
+    relative: bool = False  # to the reference row's of the same seed, in per cent more
 
 
 def _test(record: RunRecord) -> float | None:

@@ -31,64 +31,38 @@ Effect = Literal["better", "worse", "not shown"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell beside the reference in the same column, over the seeds that both have.
+    """A cell beside the reference in the same column, over the seeds that both have."""
 
-    Args:
-        difference: mean over the pairs, as it is shown.
-        pairs: number of them.
-        p: of the sign-flip test; NaN with fewer than two pairs.
-        adjusted: p by Holm's correction over the comparisons of the column.
-        effect: `better` or `worse` only where the adjusted p is below 0.05.
-    """
-
-    difference: float
+    difference: float  # mean over the pairs, as it is shown
     pairs: int
-    p: float
-    adjusted: float
-    effect: Effect
+    p: float  # of the sign-flip test; NaN with fewer than two pairs
+    adjusted: float  # p by Holm's correction over the comparisons of the column
+    effect: Effect  # `better` or `worse` only where the adjusted p is below 0.05
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Average ranks over the columns that are complete.
+    """Average ranks over the columns that are complete."""
 
-    Args:
-        rows: names, best first.
-        ranks: their average ranks.
-        columns: number of them.
-        critical: difference that must be passed.
-        p: of all ranking alike.
-        groups: first and last index of rows that are not shown to differ.
-    """
-
-    rows: tuple[str, ...]
+    rows: tuple[str, ...]  # names, best first
     ranks: tuple[float, ...]
     columns: int
-    critical: float
-    p: float
-    groups: tuple[tuple[int, int], ...]
+    critical: float  # difference of ranks that must be passed
+    p: float  # of all ranking alike
+    groups: tuple[tuple[int, int], ...]  # first and last index of rows that are not shown to differ
 
 
 @dataclass
 class Results:
-    """Records and measurements of a study's runs, and statistics of them.
-
-    Args:
-        study, cells: of the runs.
-        words: the changes that they ran with, written `group.name=value`.
-        tuned: the settings are those that searches have found.
-        records: by cell, and by index of the run in it.
-        measurements: the same, of quantities measured on top.
-        problems: errors of files that could not be read.
-    """
+    """Records and measurements of a study's runs, by cell and index of the run in it, and statistics of them."""
 
     study: Study
     cells: Sequence[Cell]
-    words: Sequence[str] = ()
-    tuned: bool = False
+    words: Sequence[str] = ()  # the changes that they ran with, written `group.name=value`
+    tuned: bool = False  # the settings are those that searches have found
     records: dict[str, dict[int, RunRecord]] = field(default_factory=dict)
     measurements: dict[str, dict[int, Measurement]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # errors of files that could not be read
 
     @classmethod
     def read(
@@ -223,15 +197,8 @@ class Results:
         ranks = average_ranks(scores)
         order = np.argsort(ranks, kind="stable")
         critical = critical_difference(len(self.rows), len(complete))
-        ordered = tuple(float(ranks[index]) for index in order)
-        return Ranks(
-            rows=tuple(self.rows[index].name for index in order),
-            ranks=ordered,
-            columns=len(complete),
-            critical=critical,
-            p=friedman(scores),
-            groups=tuple(cliques(ordered, critical)),
-        )
+        names, ordered = tuple(self.rows[index].name for index in order), tuple(ranks[order].tolist())
+        return Ranks(names, ordered, len(complete), critical, friedman(scores), tuple(cliques(ordered, critical)))
 
     def auc_interval(self, row: Row, column: Column) -> tuple[float, float, int, int] | None:
         """95% interval of a cell's mean test ROC-AUC in per cent, by the test graphs: its positives and negatives."""

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -18,12 +19,7 @@ RunState = Literal["done", "failed", "begun", "waiting"]
 
 
 class RunStore:
-    """The runs of a study under one folder; runs that several studies share are there once.
-
-    Args:
-        study: of the runs.
-        out: folder of studies; runs are in `runs` below it.
-    """
+    """The runs of a study in `runs` below `out`; runs that several studies share are there once."""
 
     def __init__(self, study: Study, out: Path) -> None:
         self.study, self.folder = study, out / "runs"
@@ -77,10 +73,8 @@ class RunStore:
     def failure(self, cell: Cell, spec: RunSpec) -> str | None:
         """The error of a run, or of this study's measurement on top of it; None where it did not fail."""
         for path in self._failure_paths(cell, spec):
-            try:
+            with suppress(OSError, ValueError, KeyError, TypeError):
                 return str(read_json(path)["error"])
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
         return None
 
     def save_failure(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:
@@ -107,14 +101,11 @@ class RunStore:
     def verify(self, cell: Cell, spec: RunSpec) -> bool:
         """Whether the files of a finished run can be read; those that cannot are renamed, and the run has failed."""
         intact = True
-        record, measurement = (
-            (self.record, self.run_folder(spec).record_path, False),
-            (self.measurement, self.measurement_path(spec), True),
-        )
-        for read, path, measuring in (record, measurement) if cell.row.trained else (measurement,):
+        for measuring in (False, True) if cell.row.trained else (True,):
             try:
-                read(spec)
+                _ = self.measurement(spec) if measuring else self.record(spec)
             except OutlandError as problem:
+                path = self.measurement_path(spec) if measuring else self.run_folder(spec).record_path
                 path.replace(path.with_suffix(".damaged"))
                 self.save_failure(spec, problem, measuring)
                 intact = False

@@ -19,7 +19,7 @@ from outland.methods import find_method
 from outland.settings import change
 from outland.spec import RunSpec, load_splits
 from outland.storage.files import write_text
-from outland.studies.journal import Journal, Params, open_optuna_study
+from outland.studies.journal import Journal, Params
 from outland.training import run
 from outland.training.callbacks import Callback
 from outland.training.run_folder import RunFolder
@@ -34,17 +34,11 @@ class Pruned(Exception):
 
 @dataclass(frozen=True)
 class Search:
-    """A search over a method's own space, from the settings of `base`, which are always tried first.
+    """A search over a method's own space, from the settings of `base`, which are always tried first."""
 
-    Args:
-        base: the run that every trial is a variant of.
-        trials: how many settings are tried, by all processes together; fewer where the space has no more.
-        out: folder of searches.
-    """
-
-    base: RunSpec
-    trials: int
-    out: Path
+    base: RunSpec  # the run that every trial is a variant of
+    trials: int  # settings that are tried, by all processes together; fewer where the space has no more
+    out: Path  # folder of searches
 
     @property
     def folder(self) -> Path:
@@ -63,11 +57,7 @@ class Search:
 
     def journal(self) -> Journal:
         """The journal of this search."""
-        return Journal(self.folder, self.space(), self.trials, self._warmup_epochs)
-
-    @property
-    def _warmup_epochs(self) -> int:
-        return self.base.train.epochs // 5
+        return Journal(self.folder, self.space(), self.trials, warmup_epochs=self.base.train.epochs // 5)
 
     def report(self) -> dict[str, Any]:
         """The trials so far, and the best of them, as plain values."""
@@ -82,7 +72,7 @@ class Search:
         device = find_device(options.get("device", "auto"))
         if device.type != "cpu":
             raise OutlandError("--workers is for a CPU: on a GPU start the same command once for each device")
-        open_optuna_study(self.folder, self._warmup_epochs)
+        self.journal()  # creates its files
         load_splits(self.base, device, options.get("cache"), options.get("data"))  # puts them into the cache
         for _ in map_ordered(partial(_run_trials, self, options), range(workers), workers):
             pass
@@ -110,13 +100,12 @@ class Search:
 
     def _report(self, journal: Journal) -> dict[str, Any]:
         trials = journal.trials()
-        budget = max(self.trials, len(trials))  # an earlier call may have asked for more
         done = sum(trial["state"] != "running" for trial in trials)
         return {
             "format": 1,
             "spec": self.base.to_json(),
             "space": self.space(),
-            "budget": budget,
+            "budget": max(self.trials, len(trials)),  # an earlier call may have asked for more
             "finished": done >= max(journal.budget, len(trials)),
             "best": trials[0] if trials and trials[0]["value"] is not None else None,
             "trials": trials,

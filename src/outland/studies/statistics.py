@@ -18,23 +18,16 @@ Table = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Summary:
-    """Numbers over seeds.
-
-    Args:
-        mean: of them.
-        std: population standard deviation, as the paper and GOOD print it.
-        error: standard error of the mean, from the sample standard deviation; NaN for a single number.
-        count: how many there are.
-    """
+    """Mean and spread of numbers over seeds."""
 
     mean: float
-    std: float
-    error: float
+    std: float  # of the population, as the paper and GOOD print it
+    error: float  # standard error of the mean, from the sample standard deviation; NaN for a single number
     count: int
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation and standard error."""
+    """The summary of one number or more."""
     array = np.asarray(values, dtype=float)
     error = float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else math.nan
     return Summary(float(array.mean()), float(array.std()), error, len(array))
@@ -80,8 +73,7 @@ def average_ranks(scores: Table) -> Table:
     """Mean rank of each row of `[methods, datasets]`, best first; equal scores share their ranks."""
     from scipy.stats import rankdata
 
-    ranks: Table = rankdata(-scores, axis=0).mean(axis=1)
-    return ranks
+    return np.asarray(rankdata(-scores, axis=0).mean(axis=1))
 
 
 def friedman(scores: Table) -> float:

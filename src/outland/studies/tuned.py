@@ -13,12 +13,7 @@ from outland.studies.base import Cell
 
 
 def with_tuned_settings(cells: Sequence[Cell], folder: Path) -> list[Cell]:
-    """The cells with the best settings of their searches; a row's own changes stay.
-
-    Args:
-        cells: of a study.
-        folder: of finished searches, one for each pair of a method and a dataset under its shift.
-    """
+    """The cells with the best settings of the finished searches in a folder; a row's own changes stay."""
     searches = _read(folder)
     names = [_name(cell.specs[0].to_json()) for cell in cells]
     missing = sorted({_command(cell) for cell, name in zip(cells, names, strict=True) if name not in searches})

@@ -13,13 +13,10 @@ class WeightAverage:
     r"""A moving average of weights and batch norm statistics, updated after every step.
 
     At step t a share :math:`1 - \min(d, (1+t)/(10+t))` of it is replaced, so that the first steps are soon forgotten.
+    The decay d is the share of the old in the long run; 0.999 looks back about a thousand steps.
 
     By hand, because `torch.optim.swa_utils` keeps a copy of the whole model and a decay that a replayed step cannot
     follow.
-
-    Args:
-        method: whose weights.
-        decay: d, share of the old in the long run; 0.999 looks back about a thousand steps.
     """
 
     def __init__(self, method: Method, decay: float) -> None:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from outland.models.messages import format_score
-from outland.progress import console
+from outland.progress import console, say
 from outland.spec import RunSpec
 
 _LOG_INTERVAL = 30.0  # seconds between two lines of a log
@@ -45,11 +45,7 @@ class Callback:
 
 
 class CallbackWrapper(Callback):
-    """Passes every event on to another callback.
-
-    Args:
-        inner: the other callback.
-    """
+    """Passes every event on to another callback, `inner`."""
 
     def __init__(self, inner: Callback | None = None) -> None:
         self.inner = inner or Callback()
@@ -71,7 +67,7 @@ class CallbackWrapper(Callback):
         self.inner.on_train_end()
 
 
-class ProgressBar(Callback):
+class _ProgressBar(Callback):
     """A progress bar with the time left, and below it the last epoch's validation scores and loss terms."""
 
     def __init__(self) -> None:
@@ -80,45 +76,34 @@ class ProgressBar(Callback):
         self._live = Live(Group(self._bar, self._note), console=console())
 
     def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Show the bar."""
         self._live.start()
         self._task = self._bar.add_task(title, total=epochs * steps, completed=done * steps)
 
     def on_step_end(self) -> None:
-        """Advance the bar."""
         self._bar.advance(self._task)
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
-        """Show the epoch's scores."""
         self._note.plain = _format_epoch(row, metric)
 
     def on_train_end(self) -> None:
-        """Leave the bar as it is."""
         self._live.stop()
 
 
-class LogLines(Callback):
+class _LogLines(Callback):
     """A line now and then, for a log: after the first epoch, then whenever half a minute has passed, and at the end."""
 
     def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Remember the title and the number of epochs."""
         self._title, self._epochs, self._next = title, epochs, 0.0
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
-        """Print the epoch's scores, if it is time to."""
         last = row["epoch"] + 1 == self._epochs
         if last or time.monotonic() >= self._next:
             self._next = time.monotonic() + _LOG_INTERVAL
-            line = f"{self._title}: {_format_epoch(row, metric)}"
-            console().print(line, soft_wrap=True, highlight=False, markup=False)
+            say(f"{self._title}: {_format_epoch(row, metric)}")
 
 
 class FleetProgress(Callback):
-    """Many runs at once: how many of all their epochs are done; on a terminal as a bar, elsewhere a line now and then.
-
-    Args:
-        epochs: of all runs together.
-    """
+    """How many of the epochs of all runs are done; on a terminal as a bar, elsewhere a line now and then."""
 
     def __init__(self, epochs: int) -> None:
         self._epochs, self._done, self._next = epochs, 0, 0.0
@@ -135,7 +120,7 @@ class FleetProgress(Callback):
         self._count(1)
         if self._bar.disable and (self._done >= self._epochs or time.monotonic() >= self._next):
             self._next = time.monotonic() + _LOG_INTERVAL
-            console().print(f"{self._done} of {self._epochs} epochs of all runs", highlight=False)
+            say(f"{self._done} of {self._epochs} epochs of all runs")
 
     def close(self) -> None:
         """Stop the bar, once all runs ended."""
@@ -154,4 +139,4 @@ def _format_epoch(row: dict[str, Any], metric: str) -> str:
 
 def progress_callback() -> Callback:
     """A bar on a terminal, a line now and then elsewhere."""
-    return ProgressBar() if sys.stderr.isatty() else LogLines()
+    return _ProgressBar() if sys.stderr.isatty() else _LogLines()

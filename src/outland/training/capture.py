@@ -18,18 +18,13 @@ Program = Callable[[], None]
 class GraphCapture:
     """Captures the programs of one run, on a CUDA stream and in a memory pool of its own.
 
-    Args:
-        device: of the programs. Off a GPU a program is simply called again.
-
-    Attributes:
-        generators: the run's random numbers, which a captured program goes on drawing from.
-        refusal: why a program could not be captured, if one could not.
+    Off a GPU a program is simply called again.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.generators: tuple[torch.Generator, ...] = ()
-        self.refusal: str | None = None
+        self.generators: tuple[torch.Generator, ...] = ()  # of the run, which a captured program goes on drawing from
+        self.refusal: str | None = None  # why a program could not be captured, if one could not
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._pool: object = None
 
@@ -83,10 +78,6 @@ class CapturedProgress:
     """Stands in for `Progress` while a step is captured, and remembers its schedules and conditions.
 
     Scalars become tensors that are set before a replay; branches decide whether the capture is still valid.
-
-    Args:
-        now: progress while capturing.
-        device: of the scalars.
     """
 
     def __init__(self, now: Progress, device: torch.device) -> None:

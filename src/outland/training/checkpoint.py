@@ -14,9 +14,7 @@ from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, 
 class Checkpoints:
     """The snapshots of one run, of which the newest few are kept.
 
-    Args:
-        folder: of the snapshots.
-        keep: how many; more than one, so that a damaged newest one costs only the epochs since the one before.
+    More than one, so that a damaged newest one costs only the epochs since the one before.
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:

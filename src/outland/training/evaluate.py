@@ -28,14 +28,8 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
 class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
-    All parts are predicted by one program, which can be captured, and their logits are read at once.
-
-    Args:
-        method: the model, whose weights may change in between.
-        splits: the data.
-        batch_size: graphs a batch.
-        capture: of this run; without one the program is called anew each time.
-        precision: of matrix products.
+    All parts are predicted by one program, and their logits are read at once. With the `capture` of a run the program
+    is replayed; without, it is called anew each time.
     """
 
     def __init__(

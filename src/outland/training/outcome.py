@@ -75,12 +75,7 @@ def build_model(
 ) -> TrainedModel:
     """The selected model: calibrated on the validation part, with distances to training embeddings.
 
-    Args:
-        spec: of the run.
-        trainer: has trained to the last epoch.
-        data: what it trained on; `splits` are the same without repeated graphs and with labels in their own units.
-        device: where.
-        source: of the method's file, where it is in a file of its own.
+    `splits` are the data without repeated graphs and with labels in their own units.
     """
     method, task = trainer.method, data.splits.schema.task
     generator = torch.Generator().manual_seed(spec.seed)

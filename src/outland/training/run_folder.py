@@ -20,8 +20,7 @@ class RunFolder:
     """The folder of one run: spec, checkpoints while it trains, model and record once it is done."""
 
     def __init__(self, out: Path | str, spec: RunSpec) -> None:
-        self.path = Path(out) / spec.slug
-        self.spec = spec
+        self.path, self.spec = Path(out) / spec.slug, spec
         self.record_path = self.path / "record.json"
         self.checkpoints = Checkpoints(self.path / "checkpoints")
 
@@ -34,7 +33,9 @@ class RunFolder:
                 remove_scratch(self.path, "spec.json", "record.json", "model")
                 remove_scratch(self.checkpoints.folder, "epoch-*")
                 if force:
-                    self._clear()
+                    self.record_path.unlink(missing_ok=True)
+                    self.checkpoints.clear()
+                    shutil.rmtree(self.path / "model", ignore_errors=True)
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
                     finished = self.record_path.exists()
                     state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
@@ -45,11 +46,6 @@ class RunFolder:
                 yield
         except Timeout:
             raise Busy(f"another process is working in {self.path}") from None
-
-    def _clear(self) -> None:
-        self.record_path.unlink(missing_ok=True)
-        self.checkpoints.clear()
-        shutil.rmtree(self.path / "model", ignore_errors=True)
 
     def finish(self, model: TrainedModel, record: RunRecord) -> None:
         """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""

@@ -54,15 +54,7 @@ def run(
 class Training:
     """The training of a spec on splits, in memory or with checkpoints.
 
-    Args:
-        spec: what to do.
-        splits: the data, on the device.
-        device: where.
-        checkpoints, callback: of the trainer.
-        ready: is called with the new method, before it is trained.
-
-    Attributes:
-        trainer: trains it.
+    `ready` is called with the new method, before it is trained.
     """
 
     def __init__(
@@ -87,7 +79,7 @@ class Training:
         yield from self.trainer.capture.on_stream(self.trainer.steps())
 
     def record(self) -> RunRecord:
-        """What came out."""
+        """The record of the finished training."""
         return make_record(self.spec, self.trainer, self.splits, self.device)
 
     def model(self) -> TrainedModel:
@@ -96,18 +88,12 @@ class Training:
 
 
 class Run:
-    """A run that can be carried out a step at a time, so that others may go on in between.
+    """A run, with the arguments of `run`, that can be carried out a step at a time: others may go on in between.
 
-    Args:
-        spec, out, resume, force, callback: as in `run`.
-        device: where.
-        ready: is called with the new method, before it is trained.
-
-    Attributes:
-        record: what came out, once the steps are over.
+    `ready` is called with the new method, before it is trained.
     """
 
-    record: RunRecord
+    record: RunRecord  # once the steps are over
 
     def __init__(
         self,
@@ -120,8 +106,7 @@ class Run:
         callback: Callback | None = None,
         ready: Callable[[Method], None] | None = None,
     ) -> None:
-        self._ready = ready
-        self.spec, self.folder, self.device = spec, RunFolder(out, spec), device
+        self.spec, self.folder, self.device, self._ready = spec, RunFolder(out, spec), device, ready
         self._resume, self._force, self._callback = resume, force, (callback or Callback()).for_run(spec)
 
     def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:

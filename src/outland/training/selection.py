@@ -28,10 +28,9 @@ class SelectionRule:
 
     def pick(self, curves: Curves, task: Task) -> int | None:
         """Index of the picked epoch; None where the part was never scored."""
-        if not curves or (self.part is not None and self.part not in curves[0]):
+        part, eligible = self.part, range(self.burn_in, len(curves))
+        if not curves or (part is not None and part not in curves[0]):
             return None
-        eligible = range(self.burn_in, len(curves))
-        part = self.part
         if part is None or not eligible:
             return len(curves) - 1
         sign = 1 if task.higher_is_better else -1

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -19,23 +18,18 @@ from outland.training.precision import autocast
 DIAGNOSTICS = "diagnostics."  # prefix of a method's diagnostics among the loss terms
 
 
-@dataclass
 class PhaseOptimizer:
-    """A phase with its parameters and their optimizer."""
+    """A phase with its parameters and Adam.
 
-    phase: Phase
-    parameters: list[nn.Parameter]
-    adam: torch.optim.Adam
+    On a GPU, where a step may be captured, the learning rate is a tensor: it can change.
+    """
 
-    @classmethod
-    def build(cls, phase: Phase, settings: TrainSettings) -> "PhaseOptimizer":
-        """A phase with Adam. On a GPU, where a step may be captured, the learning rate is a tensor: it can change."""
-        parameters = phase.parameters()
+    def __init__(self, phase: Phase, settings: TrainSettings) -> None:
+        self.phase, self.parameters = phase, phase.parameters()
         decay = settings.weight_decay if phase.weight_decay is None else phase.weight_decay
-        on_gpu = parameters[0].is_cuda
-        rate = torch.tensor(phase.lr, device=parameters[0].device) if on_gpu else phase.lr
-        adam = torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
-        return cls(phase, parameters, adam)
+        on_gpu = self.parameters[0].is_cuda
+        rate = torch.tensor(phase.lr, device=self.parameters[0].device) if on_gpu else phase.lr
+        self.adam = torch.optim.Adam(self.parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
 
     def set_learning_rate(self, rate: float) -> None:
         """Set the learning rate of every parameter group."""
@@ -51,15 +45,11 @@ class Stepper:
 
     In each phase only the phase's parameters require gradients, so that no backward pass is done for the rest, and
     only its modules are in training mode.
-
-    Args:
-        method: the model.
-        settings: for the optimizers.
     """
 
     def __init__(self, method: Method, settings: TrainSettings) -> None:
         self.method, self.settings = method, settings
-        self.optimizers = [PhaseOptimizer.build(phase, settings) for phase in method.phases()]
+        self.optimizers = [PhaseOptimizer(phase, settings) for phase in method.phases()]
         self.parameters = list(method.parameters())
         self._zeros: dict[nn.Parameter, Tensor] = {}
         self._ones: dict[tuple[torch.dtype, torch.Size], Tensor] = {}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from outland.errors import OutlandError
-from outland.graphs import Splits, Task
+from outland.graphs import Splits
 from outland.spec import RunSpec
 
 _MOST_REPEATS = 10  # of a graph of a rare class in one epoch
@@ -18,17 +18,11 @@ class NoTarget(OutlandError, ValueError):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Splits as a run trains on them.
-
-    Args:
-        splits: with standardized numbers to predict, and a training index that repeats graphs of rare classes.
-        class_counts, class_draws: training graphs of each class, and how often they are drawn an epoch; empty for
-            numbers and for several targets.
-    """
+    """Splits as a run trains on them: numbers to predict are standardized, graphs of rare classes repeated."""
 
     splits: Splits
-    class_counts: list[int]
-    class_draws: list[int]
+    class_counts: list[int]  # training graphs of each class; empty for numbers and for several targets
+    class_draws: list[int]  # how often they are drawn an epoch
 
 
 def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
@@ -70,11 +64,7 @@ def class_counts(splits: Splits) -> list[int]:
         return []
     labels = splits.graphs.y.flatten()[splits["train"].to(splits.graphs.device)].cpu()
     known = labels[~labels.isnan()] if labels.is_floating_point() else labels
-    return torch.bincount(known.long(), minlength=_classes(task)).tolist()
-
-
-def _classes(task: Task) -> int:
-    return 2 if task.kind == "binary" else task.outputs
+    return torch.bincount(known.long(), minlength=2 if task.kind == "binary" else task.outputs).tolist()
 
 
 def balanced_index(labels: Tensor, train: Tensor, seed: int) -> tuple[Tensor, list[int]]:

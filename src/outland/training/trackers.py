@@ -24,7 +24,7 @@ class Tracker(Protocol):
         """End the log of the run."""
 
 
-class TensorBoard:
+class _TensorBoard:
     """Event files in `tensorboard` below the run's folder: `tensorboard --logdir runs`."""
 
     def __init__(self, spec: RunSpec, folder: Path) -> None:
@@ -34,16 +34,14 @@ class TensorBoard:
         self._writer.add_text("settings", "\n".join(f"    {n}: {v}" for n, v in flatten(spec.to_json())))
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Add a point to each curve."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, epoch)
 
     def close(self) -> None:
-        """Flush."""
         self._writer.close()
 
 
-class MLflow:
+class _MLflow:
     """A run of the experiment `outland` at `MLFLOW_TRACKING_URI`; an interrupted one is continued."""
 
     def __init__(self, spec: RunSpec, folder: Path) -> None:
@@ -63,16 +61,14 @@ class MLflow:
             self._client.log_param(self._run, name, value)
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Add a point to each curve."""
         for name, value in values.items():
             self._client.log_metric(self._run, name, value, step=epoch)
 
     def close(self) -> None:
-        """Mark the run as ended."""
         self._client.set_terminated(self._run)
 
 
-class WandB:
+class _WandB:
     """A run of the project `outland`; an interrupted one is continued. `WANDB_MODE=offline` keeps it here."""
 
     def __init__(self, spec: RunSpec, folder: Path) -> None:
@@ -90,18 +86,16 @@ class WandB:
         )
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Add a point to each curve."""
         self._run.log(dict(values), step=epoch)
 
     def close(self) -> None:
-        """Mark the run as ended."""
         self._run.finish()
 
 
 TRACKERS: dict[str, tuple[str, Callable[[RunSpec, Path], Tracker]]] = {
-    "tensorboard": ("tensorboard", TensorBoard),
-    "mlflow": ("mlflow", MLflow),
-    "wandb": ("wandb", WandB),
+    "tensorboard": ("tensorboard", _TensorBoard),
+    "mlflow": ("mlflow", _MLflow),
+    "wandb": ("wandb", _WandB),
 }
 
 
@@ -114,13 +108,9 @@ def check_tracker(name: str) -> None:
 
 
 class TrackingCallback(CallbackWrapper):
-    """Logs runs to a tracker, and passes their events on to another callback.
+    """Logs the run of `spec` to the tracker of that name, and passes its events on to `inner`.
 
-    Args:
-        name: of the tracker.
-        out: folder of runs.
-        inner: the other callback.
-        spec: of the run that is logged; without one, `for_run` makes a callback for each run.
+    Without a spec nothing is logged: `for_run` makes the callback of each run, whose folder is in `out`.
     """
 
     def __init__(self, name: str, out: Path, inner: Callback | None = None, spec: RunSpec | None = None) -> None:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from outland.distributed import rank, world_size
 from outland.errors import OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method
-from outland.progress import console
+from outland.progress import say
 from outland.spec import TrainSettings
 from outland.storage.snapshots import Snapshot
 from outland.training.callbacks import Callback
@@ -101,10 +101,8 @@ class Trainer:
             restore_random_state(snapshot.group("random"), self.device, self.method)
         else:
             done = len(self.curves)
-            console().print(
-                f"[yellow]Resuming on {self.device.type} a run begun on {snapshot.values['device']}: random "
-                f"draws start afresh at epoch {done}[/]"
-            )
+            begun = f"Resuming on {self.device.type} a run begun on {snapshot.values['device']}"
+            say(f"{begun}: random draws start afresh at epoch {done}", "yellow")
             torch.manual_seed(self.seed + 1000 * done)
             self.method.reseed(self.seed + 1000 * done, self.device)
         if rank():  # the checkpoint is the main process's
@@ -156,27 +154,18 @@ class Trainer:
         for _ in steps.epoch(epoch, self.settings.epochs):
             self.callback.on_step_end()
             yield
-        unaveraged = self._predict_unaveraged(evaluation)
+        unaveraged = None
+        if self.stepper.average is not None:  # the weights of the last step, to show what averaging gains
+            evaluation.run()
+            unaveraged = evaluation.logits.clone()
         with self._scored_weights():
             evaluation.run()
         yield  # other runs go on while the device works
         self._score(epoch, steps, evaluation, started, unaveraged)
 
-    def _predict_unaveraged(self, evaluation: Evaluation) -> Tensor | None:
-        """Logits of the weights of the last step, where their average is scored, to show what averaging gains."""
-        if self.stepper.average is None:
-            return None
-        evaluation.run()
-        return evaluation.logits.clone()
-
-    @contextmanager
-    def _scored_weights(self) -> Iterator[None]:
+    def _scored_weights(self) -> AbstractContextManager[None]:
         """Context in which the model has the weights that are scored and saved: its own, or their average."""
-        if self.stepper.average is None:
-            yield
-            return
-        with self.stepper.average.applied():
-            yield
+        return nullcontext() if self.stepper.average is None else self.stepper.average.applied()
 
     def _score(
         self, epoch: int, steps: Steps, evaluation: Evaluation, started: float, unaveraged: Tensor | None
@@ -197,9 +186,7 @@ class Trainer:
                 self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
         self.callback.on_epoch_end(row, task.metric)
         if self.capture.refusal and len(self.seconds) == 1:
-            console().print(
-                f"[yellow]Steps are taken one by one, for they cannot be captured: {self.capture.refusal}[/]"
-            )
+            say(f"Steps are taken one by one, for they cannot be captured: {self.capture.refusal}", "yellow")
 
     def _mean_losses(self, log: list[LossValues], epoch: int) -> LossValues:
         """Mean of each term over the epoch; the first value that is not finite raises `Diverged`."""

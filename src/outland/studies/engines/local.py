@@ -4,8 +4,9 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing import parent_process
+from multiprocessing.process import BaseProcess
 from threading import Thread
 
 from outland.devices import find_device
@@ -18,11 +19,7 @@ from outland.workers import map_ordered
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """This machine.
-
-    Args:
-        workers: processes, of one thread each. With one, all is done in this process.
-    """
+    """This machine, with so many processes, of one thread each; one worker is this process."""
 
     workers: int = 1
 
@@ -61,18 +58,13 @@ def _execute(options: JobOptions, job: Job) -> list[str]:
     return job.execute(options)
 
 
-_parent_watch: list[Thread] = []
-
-
+@cache
 def _exit_with_parent() -> None:
     """End this process when its parent ends, so that nothing trains on for a study that was killed."""
-    parent = parent_process()
-    if parent is None or _parent_watch:
-        return
 
-    def wait() -> None:
+    def wait(parent: BaseProcess) -> None:
         parent.join()
         os._exit(1)
 
-    _parent_watch.append(Thread(target=wait, daemon=True))
-    _parent_watch[0].start()
+    if (parent := parent_process()) is not None:
+        Thread(target=wait, args=(parent,), daemon=True).start()

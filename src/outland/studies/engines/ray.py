@@ -1,7 +1,6 @@
 """Jobs on a Ray cluster: tasks that say what they need, tried again when a machine is lost."""
 
 import math
-import shutil
 import socket
 import tempfile
 import time
@@ -47,10 +46,11 @@ class RayEngine:
             return
         options = replace(options, out=options.out.resolve())
         with _connected(self.address) as ray:
-            gpus = self._gpus_per_task(ray, options.device)
+            machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            gpus = self._gpus_per_task(machines, options.device)
             options = replace(options, device="cuda" if gpus else "cpu")
             single = jobs if gpus else [piece for job in jobs for piece in job.split()]
-            tasks = split_jobs(single, self._parallel_tasks(ray, gpus))
+            tasks = split_jobs(single, self._parallel_tasks(machines, gpus))
             remote = ray.remote(num_cpus=self.cpus, num_gpus=gpus, max_retries=MAX_RETRIES)(_execute)
             with progress.polling(tasks, options.out):
                 pending = {
@@ -64,9 +64,8 @@ class RayEngine:
                     for error in _collect(ray, ready, pending.pop(ready), options):
                         progress.print_error(error)
 
-    def _gpus_per_task(self, ray: Any, device: str) -> float:
+    def _gpus_per_task(self, machines: list[dict[str, float]], device: str) -> float:
         """GPUs a task; an error if no machine has what a task needs."""
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         gpus = self.gpus
         if gpus is None:
             gpus = float(device != "cpu" and any(machine.get("GPU", 0) >= 1 for machine in machines))
@@ -76,9 +75,8 @@ class RayEngine:
             )
         return gpus
 
-    def _parallel_tasks(self, ray: Any, gpus: float) -> int:
+    def _parallel_tasks(self, machines: list[dict[str, float]], gpus: float) -> int:
         """How many tasks the cluster can execute at a time."""
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         by_gpu = (machine.get("GPU", 0) / gpus if gpus else math.inf for machine in machines)
         by_cpu = (machine.get("CPU", 0) / self.cpus if self.cpus else math.inf for machine in machines)
         tasks = [min(*pair) for pair in zip(by_gpu, by_cpu, strict=True)]
@@ -146,13 +144,10 @@ def _execute(job: Job, options: JobOptions, cpus: float, archive: bytes | None) 
     torch.set_num_threads(max(1, int(cpus)))
     if archive is None:
         return _execute_when_released(job, options), None
-    scratch = Path(tempfile.mkdtemp(prefix="outland-"))
-    try:
-        unpack(archive, RunStore(job.study, scratch).folder)
-        errors = job.execute(replace(options, out=scratch))
-        return errors, _pack_runs(job, scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="outland-", ignore_cleanup_errors=True) as folder:
+        out = Path(folder)
+        unpack(archive, RunStore(job.study, out).folder)
+        return job.execute(replace(options, out=out)), _pack_runs(job, out)
 
 
 def _execute_when_released(job: Job, options: JobOptions) -> list[str]:
