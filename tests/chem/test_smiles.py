@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from outland.chem.featurizer import featurize, parse
-from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, factorize, pack_molecules, read_molecules
+from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -52,3 +52,10 @@ def test_packed_molecules_have_true_reverses(bbbp_smiles):
 
 def test_codes_of_names():
     assert factorize(["b", "a", "b", "c"]).tolist() == [0, 1, 0, 2]
+
+
+def test_similar_molecules_are_one_cluster():
+    """Three alkanols, two substituted benzenes, one of neither; the first of each kind is the leader."""
+    smiles = ["CCCCCCO", "CCCCCCCO", "c1ccccc1C(=O)O", "CCCCCCCCO", "c1ccccc1C(=O)N", "C1CC1N=S"]
+    (chunk,) = read_molecules(smiles, MoleculeOptions(fingerprint=True), "")
+    assert cluster(chunk.fingerprints).tolist() == [0, 0, 1, 0, 1, 2]

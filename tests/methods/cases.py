@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from outland.graphs import Batches, BatchShape, PackedGraphs, Schema, Task
-from outland.graphs.gather import Gatherer
+from outland.graphs.batches import Gatherer
 from outland.methods import Progress, build_method, method_settings
 from outland.methods.parts.weighting import WeightingSettings, scaled_dependence
 from tests.cases import SMALL, doubled

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from outland.graphs import PackedGraphs
-from outland.graphs.gather import Gatherer
+from outland.graphs.batches import Gatherer
 from outland.ops import collate_padded
 from tests.ops.cases import DEVICE, needs_triton
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from outland import ops
 from outland.nn import BatchNorm, Dropout
-from outland.nn.norm import LinearBeforeNorm, linear_norm
+from outland.nn.layers import LinearBeforeNorm, linear_norm
 from outland.ops import DropoutSeeds, use_kernels
 from outland.ops.linear import is_small
 from tests.ops.cases import DEVICE, close, needs_triton
@@ -51,7 +51,7 @@ def test_the_kernel_equals_the_plain_form(rows, inputs, outputs, frozen, masked,
         linear, norm, x, grad, mask = parts(rows, inputs, outputs, masked)
         linear.weight.requires_grad_(not frozen)
         if kernels:
-            monkeypatch.setattr("outland.ops.triton.norm.norm_moments", None)  # they are at hand
+            monkeypatch.setattr("outland.ops.triton.norm_kernels.norm_moments", None)  # they are at hand
         x.requires_grad_()
         with use_kernels(kernels):
             out = linear_norm(linear, norm, x, mask)  # a ReLU would make steps of what TF32 rounds

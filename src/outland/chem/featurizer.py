@@ -13,7 +13,7 @@ from outland.graphs import Features
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
-_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
+_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")  # any other: STEREOANY
 _MAX_ATOMIC_NUMBER, _MAX_DEGREE, _MAX_CHARGE, _MAX_HYDROGENS, _MAX_RADICALS = 118, 10, 5, 8, 4
 
 ATOMS = Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2))
@@ -115,9 +115,8 @@ def _atom(atom: Any) -> tuple[int, ...]:
 
 
 def _bond(bond: Any) -> tuple[int, ...]:
-    stereo = bond.GetStereo().name
     return (
         _category(_BOND_TYPE, bond.GetBondType().name),
-        _STEREO.index(stereo) if stereo in _STEREO else _STEREO.index("STEREOANY"),
+        _category(_STEREO, bond.GetStereo().name),
         int(bond.GetIsConjugated()),
     )

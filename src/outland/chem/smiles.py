@@ -1,9 +1,10 @@
 """Streams of SMILES as packed graphs, over several processes, with scaffold, canonical SMILES and fingerprint."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from outland.workers import available_cores, map_ordered
 MAX_LENGTH = 5000  # characters of a SMILES
 MAX_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
 _CHUNK = 256  # molecules
+_THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
 _FEW = 8  # chunks below which starting processes costs more than it saves
 
 
@@ -60,17 +62,15 @@ def read_molecules(
     yield from track(chunks, title, None if total is None else -(-total // _CHUNK))
 
 
-def _batched(smiles: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
-    stream, start = iter(smiles), 0
-    while batch := list(islice(stream, _CHUNK)):
-        yield start, batch
-        start += len(batch)
+def _batched(smiles: Iterable[Any]) -> Iterator[list[tuple[int, Any]]]:
+    rows = enumerate(smiles)
+    while batch := list(islice(rows, _CHUNK)):
+        yield batch
 
 
-def _featurize_batch(batch: tuple[int, list[Any]], options: MoleculeOptions) -> Chunk:
-    start, smiles = batch
+def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> Chunk:
     chunk = Chunk()
-    for index, text in enumerate(smiles, start):
+    for index, text in batch:
         molecule, reason = _read(text, options.lenient)
         if molecule is None:
             chunk.failures.append((index, reason))
@@ -127,8 +127,20 @@ def _scaffold(molecule: Any) -> str:
 def _fingerprint(molecule: Any) -> bytes:
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-    binary: bytes = GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary()
-    return binary
+    return bytes(GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary())
+
+
+def cluster(fingerprints: list[bytes]) -> Tensor:
+    """Cluster of each molecule `[G]`: that of the most similar leader, as RDKit's `LeaderPicker` picks them in order.
+
+    The picker does not need all pairs, so that tens of thousands of molecules take seconds.
+    """
+    from rdkit import DataStructs
+    from rdkit.SimDivFilters.rdSimDivPickers import LeaderPicker
+
+    vectors: list[Any] = [DataStructs.ExplicitBitVect(binary) for binary in fingerprints]  # type: ignore[call-overload]
+    leaders = [vectors[index] for index in LeaderPicker().LazyBitVectorPick(vectors, len(vectors), _THRESHOLD)]
+    return torch.tensor([np.argmax(DataStructs.BulkTanimotoSimilarity(vector, leaders)) for vector in vectors])
 
 
 def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> PackedGraphs:
@@ -150,5 +162,5 @@ def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> P
 
 def factorize(names: Iterable[str]) -> Tensor:
     """Codes of names from 0, in order of first appearance, as pandas gives them."""
-    codes: dict[str, int] = {}
-    return torch.tensor([codes.setdefault(name, len(codes)) for name in names], dtype=torch.long)
+    codes = defaultdict[str, int](count().__next__)
+    return torch.tensor([codes[name] for name in names], dtype=torch.long)

@@ -110,8 +110,7 @@ def predict(
     Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
     molecules the model was trained on, and whether to trust it.
     """
-    from outland.datasets import DataFolder
-    from outland.datasets.parts import is_table
+    from outland.datasets import DataFolder, is_table
     from outland.models import load_model
     from outland.models.part_predictions import predict_part
     from outland.models.table_predictions import predict_table
@@ -155,8 +154,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    from outland.datasets import DataFolder
-    from outland.datasets.parts import is_table
+    from outland.datasets import DataFolder, is_table
     from outland.models import evaluate_models, load_model
     from outland.models.named_graphs import load_labelled_table, load_part
     from outland.report.summaries import evaluation_notes, evaluation_table
@@ -202,8 +200,7 @@ def explain(
     The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count,
     and needs no network.
     """
-    from outland.datasets import DataFolder
-    from outland.datasets.parts import is_table
+    from outland.datasets import DataFolder, is_table
     from outland.models import load_model
     from outland.models.explained_rows import explain_part, explain_table, has_more_rows
     from outland.models.explanations import weights_phrase

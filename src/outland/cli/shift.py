@@ -81,7 +81,7 @@ def shift(
 
 def _are_tables(first: str, second: str | None, model: Path | None, picture: Path | None, force: bool) -> bool:
     """Whether two tables are compared; a picture of others, or one that is there, is refused."""
-    from outland.datasets.parts import is_table
+    from outland.datasets import is_table
 
     tables = model is None and is_table(first) and is_table(second or "")
     if picture is not None and not tables:
@@ -95,7 +95,7 @@ def _from_model(
     folder: Path, trust_code: bool, name: str, smiles: str, data: Any, how: dict[str, Any]
 ) -> tuple[str, str, Any, list[str]]:
     """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
-    from outland.datasets.parts import is_table
+    from outland.datasets import is_table
     from outland.models import load_model
     from outland.models.named_graphs import load_part
     from outland.shift.measure import shift_from_training

@@ -144,11 +144,10 @@ def build_gray(data: DataFolder, superpixels: str) -> PackedGraphs:
 
 def _load_gray(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
     """The gray graphs, one cache entry for all kinds and seeds, and which superpixels they are."""
-    key: dict[str, Any] = {"name": "cmnist-stand-in", "recipe": 2}
-    superpixels = "stand-in"
-    if data.has(PUBLISHED):
-        superpixels = "published"
-        key = {"name": "cmnist-published", "sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
+    superpixels = "published" if data.has(PUBLISHED) else "stand-in"
+    key: dict[str, Any] = {"name": f"cmnist-{superpixels}", "recipe": 2}
+    if superpixels == "published":
+        key |= {"sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
 
     def build() -> Splits:
         graphs = build_gray(data, superpixels)

@@ -20,7 +20,10 @@ from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
 from outland.tables.splitting import Parts, assign_environments, permutation, split_rows
 
-_HOME = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
+
+def _moleculenet(name: str, sha256: str) -> RawFile:
+    home = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
+    return RawFile(f"moleculenet/{name}.csv", sha256, f"{home}/{name}.csv")
 
 
 class MoleculeSet(Dataset):
@@ -28,6 +31,7 @@ class MoleculeSet(Dataset):
 
     raw: ClassVar[RawFile]
     target: ClassVar[str]  # column of labels
+    frozen: ClassVar[bool] = False  # whether there are no splits but the published ones
     options: ClassVar[MoleculeOptions] = MoleculeOptions()
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size")
     schema: ClassVar[Schema] = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS)
@@ -37,7 +41,9 @@ class MoleculeSet(Dataset):
     ) -> Splits:
         """The splits under a shift of `domain`."""
         self.check(domain, kind)
-        self.check_seed(seed)
+        if self.frozen and seed != 123:
+            name = type(self).__name__
+            raise OutlandError(f"{name}'s splits are frozen as published, with seed 123: data.seed cannot be another")
         key = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
 
         def build() -> Splits:
@@ -49,9 +55,6 @@ class MoleculeSet(Dataset):
         schema = replace(self.schema, environments=int(environment[parts["train"]].max()) + 1)
         source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
         return Splits(replace(graphs, environment=environment), parts, schema, source)
-
-    def check_seed(self, seed: int) -> None:
-        """Refuse a seed that the splits do not have."""
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
         """The parts, and the environment of each graph."""
@@ -86,11 +89,7 @@ class Molbbbp(MoleculeSet):
 
     name: ClassVar[str] = "molbbbp"
     summary: ClassVar[str] = "does a molecule cross the blood-brain barrier (2,039 molecules)"
-    raw: ClassVar[RawFile] = RawFile(
-        "moleculenet/BBBP.csv",
-        "d07a38487aeac5cee5508413e468043ef3097451d2a112701c2d60be9ec6b662",
-        f"{_HOME}/BBBP.csv",
-    )
+    raw: ClassVar[RawFile] = _moleculenet("BBBP", "d07a38487aeac5cee5508413e468043ef3097451d2a112701c2d60be9ec6b662")
     target: ClassVar[str] = "p_np"
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
@@ -119,18 +118,10 @@ class Molhiv(MoleculeSet):
     name: ClassVar[str] = "molhiv"
     summary: ClassVar[str] = "does a molecule inhibit HIV replication (41,127 molecules, 3.5 % do)"
     kinds: ClassVar[tuple[str, ...]] = ("covariate", "concept", "none")
-    raw: ClassVar[RawFile] = RawFile(
-        "moleculenet/HIV.csv",
-        "9ffa7fe57dc86c342627ee1d5255e937e2ab812393c73c4d16c697022f6e1d22",
-        f"{_HOME}/HIV.csv",
-    )
+    raw: ClassVar[RawFile] = _moleculenet("HIV", "9ffa7fe57dc86c342627ee1d5255e937e2ab812393c73c4d16c697022f6e1d22")
     target: ClassVar[str] = "HIV_active"
-    options: ClassVar[MoleculeOptions] = MoleculeOptions(lenient=True, scaffold=False)  # its splits are frozen
-
-    def check_seed(self, seed: int) -> None:
-        """Refuse any seed but the published one."""
-        if seed != 123:
-            raise OutlandError("Molhiv's splits are frozen as published, with seed 123: data.seed cannot be another")
+    options: ClassVar[MoleculeOptions] = MoleculeOptions(lenient=True, scaffold=False)
+    frozen: ClassVar[bool] = True
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:
         if len(graphs) != 41127:

@@ -77,13 +77,12 @@ class Motif(Dataset):
         keys = {each: {"name": f"motif-{domain}-{each}", "seed": seed, "recipe": 2} for each in self.kinds}
 
         def build() -> Splits:
-            splits: dict[str, Splits] = {}
-            for each, drawn in generate(domain, seed):
+            for each, splits in generate(domain, seed):
                 if each == kind:
-                    splits[each] = drawn
+                    requested = splits
                 else:
-                    cache.store(keys[each], drawn)
-            return splits[kind]
+                    cache.store(keys[each], splits)
+            return requested
 
         return cache.load_or_build(keys[kind], build, lock_name=f"motif-{domain}-{seed}")
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 BASES = ("wheel", "tree", "ladder", "star", "path")
-MOTIFS = ("house", "cycle", "crane")
 MOTIF_SIZE = 5
 
 _MOTIF_EDGES = (

@@ -115,10 +115,8 @@ def _mean_gray_and_center(images: Bytes, segments: npt.NDArray[np.int64]) -> tup
     gray, y, x = (
         np.bincount(superpixel, weights=values.ravel(), minlength=total) / sizes for values in (images, row, column)
     )
-    return (
-        (gray / 255).astype(np.float32).reshape(count, SUPERPIXELS),
-        np.stack([y, x], axis=-1).reshape(count, SUPERPIXELS, 2),
-    )
+    centers = np.stack([y, x], axis=-1).reshape(count, SUPERPIXELS, 2)
+    return (gray / 255).astype(np.float32).reshape(count, SUPERPIXELS), centers
 
 
 def _records(path: Path) -> list[Any]:

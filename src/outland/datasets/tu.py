@@ -160,7 +160,11 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
 
     Self-loops and repeated edges are left out. Classes and node labels are numbered from 0 in sorted order.
     """
-    with _open_archive(path) as archive:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as problem:
+        raise OutlandError(f"{path} is not a whole zip archive ({problem}); replace or remove it") from None
+    with archive:
         pairs = _read_integers(archive, path, f"{name}_A.txt", 2)
         indicator = _read_integers(archive, path, f"{name}_graph_indicator.txt")[:, 0]
         labels = _read_integers(archive, path, f"{name}_graph_labels.txt")[:, 0]
@@ -189,13 +193,6 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
         reverse=to_smallest_int(_reverse(edge_index, node_counts, edge_counts)),
     )
     return graphs, Features(1, (int(category.max()) + 1,))
-
-
-def _open_archive(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as problem:
-        raise OutlandError(f"{path} is not a whole zip archive ({problem}); replace or remove it") from None
 
 
 def _read_integers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) -> npt.NDArray[np.int32]:

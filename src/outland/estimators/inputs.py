@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.chem.clusters import cluster
 from outland.chem.featurizer import ATOMS, BONDS
-from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
+from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
 from outland.tables.data_list import infer_features, validate_data_list

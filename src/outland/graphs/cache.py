@@ -73,10 +73,7 @@ class Cache:
     def load_or_build(self, key: Key, build: Callable[[], Splits], lock_name: str | None = None) -> Splits:
         """Load the entry, or build and store it, in one process only.
 
-        Args:
-            key: of the entry.
-            build: makes the splits; it may store other entries that the same work makes.
-            lock_name: common to all entries of the same work; by default of this entry alone.
+        `build` may store other entries that the same work makes; `lock_name` is common to all of them.
         """
         with contextlib.suppress(DamagedSnapshot):
             if (entry := self.load(key)) is not None:

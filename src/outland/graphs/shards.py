@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 
@@ -22,11 +22,7 @@ _PREFIX = ".shards-"
 
 
 class Shards:
-    """Collects pieces of a set; beyond `max_bytes` they are written to files in the cache folder.
-
-    Args:
-        max_bytes: kept in memory.
-    """
+    """Collects pieces of a set; beyond `max_bytes` they are written to files in the cache folder."""
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
         self._max_bytes, self._pieces, self._bytes = max_bytes, list[PackedGraphs](), 0
@@ -89,10 +85,5 @@ def _chunked(name: str, shards: list[Tensor]) -> ChunkedTensor:
     dtype = reduce(torch.promote_types, (shard.dtype for shard in shards))
     if name != "edge_index":
         return ChunkedTensor((sum(map(len, shards)), *shards[0].shape[1:]), dtype, shards)
-    return ChunkedTensor((2, sum(shard.shape[1] for shard in shards)), dtype, _edge_rows(shards))
-
-
-def _edge_rows(shards: list[Tensor]) -> Iterator[Tensor]:
-    for row in (0, 1):
-        for shard in shards:
-            yield shard[row]
+    rows = (shard[row] for row in (0, 1) for shard in shards)
+    return ChunkedTensor((2, sum(shard.shape[1] for shard in shards)), dtype, rows)

@@ -13,8 +13,7 @@ from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Encoder, Mask
 from outland.nn.convs import GCN, LayerInputs
-from outland.nn.norm import norm
-from outland.nn.pair import pair_linear
+from outland.nn.layers import norm, pair_linear
 from outland.settings import NonNegative, settings
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import BatchShape, GraphBatch, PackedGraphs, Schema
-from outland.graphs.gather import Gatherer
+from outland.graphs.batches import Gatherer
 from outland.methods.base import MethodSettings, Progress, Terms
 from outland.methods.erm import ERM
 from outland.methods.parts.graphons import class_labels, degrees, fit_graphon, join, mixed_graphs

@@ -11,7 +11,7 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
-from outland.nn.pair import pair_linear
+from outland.nn.layers import pair_linear
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 Over = Literal["edge", "node"]

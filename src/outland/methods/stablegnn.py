@@ -9,7 +9,7 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.parts.independence import Dependence, hsic_dependence
 from outland.methods.parts.weighting import WeightingMethod, WeightingSettings
 from outland.nn import BackboneSettings, Encoder
-from outland.nn.norm import norm
+from outland.nn.layers import norm
 from outland.settings import PositiveInt, settings
 
 

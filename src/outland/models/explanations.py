@@ -11,7 +11,7 @@ from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
 from outland.models.model import BATCH_SIZE, TrainedModel
 from outland.nn import Mask
-from outland.nn.features import FeatureEncoder
+from outland.nn.layers import FeatureEncoder
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation

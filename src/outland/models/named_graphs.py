@@ -3,8 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from outland.datasets import DataFolder, TableSettings
-from outland.datasets.parts import PartName, select_part
+from outland.datasets import DataFolder, PartName, TableSettings, select_part
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema
 from outland.models.model import TrainedModel

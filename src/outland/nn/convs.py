@@ -12,26 +12,19 @@ from torch import Tensor, nn
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch
-from outland.nn.norm import linear_before, linear_norm, norm
+from outland.nn.layers import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 from outland.ops import gin_aggregate
 
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """What a layer reads besides node states.
-
-    Args:
-        batch: the graphs.
-        edge_weight: multiplies each edge's message `[E]`; None is 1.
-        edge_state: edge features as vectors `[E, d]`, if there are any.
-        nonnegative: whether no node state is below 0, so that a ReLU would change none.
-    """
+    """What a layer reads besides node states."""
 
     batch: GraphBatch
-    edge_weight: Tensor | None
-    edge_state: Tensor | None
-    nonnegative: bool = False
+    edge_weight: Tensor | None  # multiplies each edge's message [E]; None is 1
+    edge_state: Tensor | None  # edge features as vectors [E, d], if there are any
+    nonnegative: bool = False  # whether no node state is below 0, so that a ReLU would change none
 
     def weighted(self, messages: Tensor) -> Tensor:
         """Multiply messages `[E, ...]` by the edge weights."""
@@ -41,14 +34,7 @@ class LayerInputs:
 
 
 class Conv(nn.Module):
-    """A message-passing layer: node states `[N, inputs]` to `[N, width]`.
-
-    Args:
-        inputs: width of the states that come in.
-        settings: the network's settings.
-        depth: 1 for the first layer.
-        before_norm: whether batch norm follows at once.
-    """
+    """A message-passing layer: node states `[N, inputs]` to `[N, width]`; `depth` is 1 for the first layer."""
 
     def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
         super().__init__()

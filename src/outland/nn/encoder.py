@@ -8,9 +8,7 @@ from torch import Tensor, nn
 from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
 from outland.nn.convs import CONVS, Conv, LayerInputs
-from outland.nn.dropout import Dropout
-from outland.nn.features import FeatureEncoder
-from outland.nn.norm import fold_batch_norm, linear_before, linear_norm, norm
+from outland.nn.layers import Dropout, FeatureEncoder, fold_batch_norm, linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 from outland.ops import scale_rows
 

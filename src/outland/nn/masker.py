@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from outland.graphs import Features, GraphBatch, Schema
+from outland.graphs import GraphBatch, Schema
 from outland.nn.encoder import Encoder
-from outland.nn.pair import PairLinear
+from outland.nn.layers import PairLinear
 from outland.nn.settings import BackboneSettings
 from outland.ops import mask_weights
 
@@ -52,16 +52,12 @@ class Masker(nn.Module):
     .. math:: Z = \mathrm{GNN}(g), \quad M^x_i = \sigma(a^\top z_i + b), \quad
               M^a_{ij} = \sigma(c^\top [z_i, z_j] + d)
 
-    Args:
-        settings: of the encoder.
-        schema: of the graphs.
-        head: `linear`, or `mlp` with one hidden layer of width d, for nodes and edges alike.
+    A `head` is as above, or for `mlp` has one hidden layer of width d, for nodes and edges alike.
     """
 
     def __init__(self, settings: BackboneSettings, schema: Schema, head: Literal["linear", "mlp"] = "linear") -> None:
         super().__init__()
-        inputs: Features = schema.node
-        self.encoder = Encoder(settings, inputs, schema.edge)
+        self.encoder = Encoder(settings, schema.node, schema.edge)
         width = settings.width
         first = 1 if head == "linear" else width
         self.node_head = nn.Linear(width, first)

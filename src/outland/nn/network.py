@@ -2,11 +2,10 @@
 
 from torch import Tensor, nn
 
-from outland.graphs import Features, GraphBatch, Schema
-from outland.nn.dropout import Dropout
+from outland.graphs import GraphBatch, Schema
 from outland.nn.encoder import Encoder
+from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
-from outland.nn.norm import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
 
 
@@ -18,10 +17,8 @@ class Head(nn.Module):
         width = settings.width
         self.expand: nn.Linear | None = None
         if settings.head == "mlp":
-            self.expand, self.norm = (
-                linear_before(settings.batch_norm, width, 2 * width),
-                norm(2 * width, settings.batch_norm),
-            )
+            self.expand = linear_before(settings.batch_norm, width, 2 * width)
+            self.norm = norm(2 * width, settings.batch_norm)
             self.dropout = Dropout(settings.dropout)
         self.linear = nn.Linear(2 * width if self.expand is not None else width, outputs)
 
@@ -40,16 +37,12 @@ class Head(nn.Module):
 class GraphNet(nn.Module):
     """The classifier f: encoder, readout over nodes, head.
 
-    Args:
-        settings: of the network.
-        schema: of the graphs.
-        inputs: width of the states another encoder hands on; None reads the graphs' own features.
+    `inputs` is the width of the states another encoder hands on; None reads the graphs' own features.
     """
 
     def __init__(self, settings: BackboneSettings, schema: Schema, inputs: int | None = None) -> None:
         super().__init__()
-        features: Features | int = schema.node if inputs is None else inputs
-        self.encoder = Encoder(settings, features, schema.edge)
+        self.encoder = Encoder(settings, schema.node if inputs is None else inputs, schema.edge)
         self.head = Head(settings, schema.task.outputs)
 
     def embed(

@@ -1,4 +1,4 @@
-"""Numerical primitives, a file each: the plain PyTorch form, a dispatch, and the Triton kernel in `triton/`.
+"""Numerical primitives: the plain PyTorch form, a dispatch, and the Triton kernel in `triton/`.
 
 Nothing outside asks for a device, for Triton or for what a kernel supports. Triton is imported when a kernel is first
 used, so that machines without a GPU do not need it.
@@ -9,13 +9,9 @@ from outland.ops.collation import BatchShape, CollateSource, collate, collate_ea
 from outland.ops.csr import EdgeCSR, Edges, Segments
 from outland.ops.dispatch import use_kernels
 from outland.ops.dropout import DropoutDraws, DropoutSeeds, activate
-from outland.ops.embedding import embedding_sum
 from outland.ops.linear import fold_batch_norm, linear_norm
+from outland.ops.losses import Indicator, label_losses, mean_risk, ratio_penalties
 from outland.ops.masks import mask_weights
-from outland.ops.mean import masked_mean
 from outland.ops.norm import NormState, batch_norm
 from outland.ops.pair import pair_linear
-from outland.ops.ratio import Indicator, ratio_penalties
-from outland.ops.risk import label_losses, mean_risk
-from outland.ops.scale import scale_rows
-from outland.ops.segment import gather_rows, pool, scatter_rows
+from outland.ops.rows import embedding_sum, gather_rows, masked_mean, pool, scale_rows, scatter_rows

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import EdgeCSR, Edges, prefers_csr
 from outland.ops.dispatch import op
-from outland.ops.segment import csr_matmul, gather_rows, scatter_rows, widen, without_autocast
+from outland.ops.rows import csr_matmul, gather_rows, scatter_rows, widen, without_autocast
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
@@ -40,13 +40,8 @@ def gin_aggregate(
 ) -> Tensor:
     r"""Aggregation of GIN, :math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})`.
 
-    Args:
-        x: node rows `[N, d]`.
-        eps: one number.
-        edges: of the batch.
-        weight: of each edge `[E]`; None is 1.
-        edge_state: edge rows e `[E, d]`; None is 0.
-        nonnegative: whether no entry of `x` is below 0.
+    Node rows x `[N, d]`, one number ε, edge weights w `[E]`, where None is 1, and edge rows e `[E, d]`, where None is
+    0; `nonnegative` says that no entry of `x` is below 0.
     """
     if edge_state is None:  # a message is its source's row, so none is written
         return (1 + eps) * x + sum_neighbours(x if nonnegative else x.relu(), edges, weight)

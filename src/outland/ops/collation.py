@@ -24,31 +24,20 @@ class BatchShape(NamedTuple):
 
 @dataclass(frozen=True)
 class CollateSource:
-    """A packed set of G graphs with N nodes and E edges, all on one device.
+    """A packed set of G graphs with N nodes and E edges, all on one device."""
 
-    Args:
-        x: node rows `[N, F]`.
-        edge_index: source and target of each edge, counted within each graph `[2, E]`.
-        reverse: position of each edge's other direction within its graph `[E]`.
-        edge_attr: edge rows `[E, F_e]`, if there are any.
-        y, environment: a row for each graph; no environment is None.
-        node_counts, edge_counts, node_offsets, edge_offsets: of each graph `[G]`.
-        out_degrees: how many edges leave each node `[N]`.
-        in_order: whether edges stand by source and each has its other direction, so that nothing need be sorted.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    reverse: Tensor
-    edge_attr: Tensor | None
-    y: Tensor
-    environment: Tensor | None
-    node_counts: Tensor
+    x: Tensor  # node rows [N, F]
+    edge_index: Tensor  # source and target of each edge, counted within each graph [2, E]
+    reverse: Tensor  # position of each edge's other direction within its graph [E]
+    edge_attr: Tensor | None  # edge rows [E, F_e], if there are any
+    y: Tensor  # a row for each graph
+    environment: Tensor | None  # likewise
+    node_counts: Tensor  # of each graph [G], as the next three
     edge_counts: Tensor
     node_offsets: Tensor
     edge_offsets: Tensor
-    out_degrees: Tensor
-    in_order: bool
+    out_degrees: Tensor  # how many edges leave each node [N]
+    in_order: bool  # whether edges stand by source and each has its other direction, so that nothing need be sorted
 
     @cached_property
     def grouped(self) -> tuple[Tensor, Tensor | None]:

@@ -9,17 +9,11 @@ from torch import Tensor
 
 
 class EdgeCSR(NamedTuple):
-    """The edges of a batch in compressed sparse rows, one row for the node at one of their ends.
+    """The edges of a batch in compressed sparse rows, one row for the node at one of their ends."""
 
-    Args:
-        rowptr: where each node's edges begin, and the last one's end `[N + 1]`. Edges past it are padding.
-        perm: the edge at each position `[E]`; None where edges already stand in this order.
-        col: the node at the other end of each `[E]`.
-    """
-
-    rowptr: Tensor
-    perm: Tensor | None
-    col: Tensor
+    rowptr: Tensor  # where each node's edges begin, and the last one's end [N + 1]; edges past it are padding
+    perm: Tensor | None  # the edge at each position [E]; None where edges already stand in this order
+    col: Tensor  # the node at the other end of each [E]
 
     @classmethod
     def from_edges(cls, row: Tensor, col: Tensor, num_nodes: int, bases: Tensor | None = None) -> "EdgeCSR":
@@ -53,16 +47,11 @@ class EdgeCSR(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """The edges of a batch.
+    """The edges of a batch."""
 
-    Args:
-        edge_index: source and target of each `[2, E]`.
-        incoming, outgoing: grouped by target and by source; None where nothing is grouped.
-    """
-
-    edge_index: Tensor
-    incoming: EdgeCSR | None = None
-    outgoing: EdgeCSR | None = None
+    edge_index: Tensor  # source and target of each [2, E]
+    incoming: EdgeCSR | None = None  # grouped by target; None where nothing is grouped
+    outgoing: EdgeCSR | None = None  # grouped by source, likewise
 
     @property
     def is_grouped(self) -> bool:
@@ -73,18 +62,13 @@ class Edges(NamedTuple):
 class Segments(NamedTuple):
     """The rows of each graph of a batch.
 
-    Args:
-        batch: graph of each row `[N]`.
-        ptr: where each graph's rows begin `[B + 1]`, with padding as one more segment or past the last; None where
-            nothing is grouped.
-        sizes: rows of each graph `[B]`.
-        padded: whether there are padding rows, of graph `B`.
+    `ptr` has padding as one more segment or past the last, and is None where nothing is grouped.
     """
 
-    batch: Tensor
-    ptr: Tensor | None
-    sizes: Tensor
-    padded: bool = False
+    batch: Tensor  # graph of each row [N]
+    ptr: Tensor | None  # where each graph's rows begin [B + 1]
+    sizes: Tensor  # rows of each graph [B]
+    padded: bool = False  # whether there are padding rows, of graph B
 
 
 def split_ptr(ptr: Tensor, rows: list[int], entries: list[int]) -> tuple[Tensor, ...]:

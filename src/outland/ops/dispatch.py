@@ -20,12 +20,8 @@ _forced: bool | None = None
 class Op(Generic[P, R]):
     """A primitive with two implementations of one signature; calling it picks one by its arguments.
 
-    Args:
-        plain: in PyTorch, for any device and dtype.
-        path: `module:function` of the Triton kernel. It is imported when it is first used, so that Triton is needed on
-            a GPU alone.
-        supports: what the kernel asks of the arguments, besides `is_supported` of the first one.
-        dtypes: of the first argument, for the kernel.
+    `plain` is in PyTorch, for any device and dtype; `path` is the `module:function` of the Triton kernel, imported when
+    it is first used. `supports` is what the kernel asks of the arguments, besides `is_supported` of the first one.
     """
 
     def __init__(

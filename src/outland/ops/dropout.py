@@ -7,11 +7,7 @@ from torch import Tensor
 
 
 class DropoutSeeds:
-    """Seeds for kernels that draw by themselves: one draw from the generator serves a whole step.
-
-    Args:
-        generator: where the draws come from.
-    """
+    """Seeds for kernels that draw by themselves: one draw from the generator serves a whole step."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
@@ -34,17 +30,11 @@ class DropoutSeeds:
 
 
 class DropoutDraws(NamedTuple):
-    """How entries are dropped.
+    """How entries are dropped."""
 
-    Args:
-        p: probability of each entry to become 0.
-        generator: where draws come from; None is PyTorch's own.
-        seeds: the same, for kernels.
-    """
-
-    p: float
-    generator: torch.Generator | None = None
-    seeds: DropoutSeeds | None = None
+    p: float  # probability of each entry to become 0
+    generator: torch.Generator | None = None  # where draws come from; None is PyTorch's own
+    seeds: DropoutSeeds | None = None  # the same, for kernels
 
     def seed(self, device: torch.device) -> tuple[Tensor, int]:
         """A fresh seed for a kernel: a number on the device, and one to add to it."""

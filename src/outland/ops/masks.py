@@ -17,11 +17,7 @@ def mask_weights(
 ) -> tuple[Tensor, Tensor]:
     r"""Masks of nodes `[N]` and edges `[E]`, :math:`\sigma(a^\top z_i + b)` and :math:`\sigma(c^\top [z_i, z_j] + d)`.
 
-    Args:
-        z: node rows `[N, k]`.
-        node_weight, node_bias: a `[1, k]` and b `[1]`.
-        edge_weight, edge_bias: c `[1, 2k]` and d `[1]`.
-        edges: of the batch.
+    Node rows z `[N, k]`, weights a `[1, k]` and c `[1, 2k]`, biases b `[1]` and d `[1]`.
     """
     node, edge = functional.linear(z, node_weight, node_bias), pair_linear(z, edge_weight, edge_bias, edges)
     return node.squeeze(1).sigmoid(), edge.squeeze(1).sigmoid()

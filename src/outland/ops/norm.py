@@ -12,27 +12,17 @@ from outland.ops.dropout import DropoutDraws, activate
 
 
 class NormState(NamedTuple):
-    """The tensors and options of a batch norm layer of width d.
+    """The tensors and options of a batch norm layer of width d; running statistics are updated in place."""
 
-    Args:
-        weight, bias: scale and shift `[d]`.
-        running_mean, running_var: running statistics `[d]`, updated in place while training.
-        num_batches_tracked: a number in a tensor, likewise.
-        momentum: share of a batch in the running statistics; None counts every batch alike.
-        eps: added to the variance.
-        training: normalise by this batch, and not by the running statistics.
-        synchronized: whether a batch is the rows of all processes.
-    """
-
-    weight: Tensor
-    bias: Tensor
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
-    momentum: float | None
-    eps: float
-    training: bool
-    synchronized: bool = False
+    weight: Tensor  # scale [d]
+    bias: Tensor  # shift [d]
+    running_mean: Tensor  # [d]
+    running_var: Tensor  # [d]
+    num_batches_tracked: Tensor  # []
+    momentum: float | None  # share of a batch in the running statistics; None counts every batch alike
+    eps: float  # added to the variance
+    training: bool  # normalise by this batch, and not by the running statistics
+    synchronized: bool = False  # whether a batch is the rows of all processes
 
     @property
     def is_frozen(self) -> bool:
@@ -69,14 +59,10 @@ def batch_norm(
     if state.training and (state.synchronized or mask is not None or len(x) == 1):
         out = _masked_batch_norm(x, mask, state)
     else:
-        out = _torch_batch_norm(x, state)
+        momentum = state.next_momentum() if state.training else 0.0
+        statistics = (state.running_mean, state.running_var, state.weight, state.bias)
+        out = functional.batch_norm(x, *statistics, state.training, momentum, state.eps)
     return out.relu_() if relu and dropout is None else activate(out, relu, dropout)
-
-
-def _torch_batch_norm(x: Tensor, state: NormState) -> Tensor:
-    momentum = state.next_momentum() if state.training else 0.0
-    statistics = (state.running_mean, state.running_var, state.weight, state.bias)
-    return functional.batch_norm(x, *statistics, state.training, momentum, state.eps)
 
 
 def _masked_batch_norm(x: Tensor, mask: Tensor | None, state: NormState) -> Tensor:

@@ -4,20 +4,15 @@ from torch import Tensor
 
 from outland.ops.csr import Edges
 from outland.ops.dispatch import op
-from outland.ops.segment import gather_rows
+from outland.ops.rows import gather_rows
 
 
 @op("outland.ops.triton.pair:pair_linear", lambda h, weight, bias, edges: edges.is_grouped)
 def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) -> Tensor:
     r""":math:`W [h_u, h_v] + b` for every edge from u to v `[E, k]`, without a tensor of edges × 2d.
 
-    It splits into a part for the source and one for the target, each computed once a node.
-
-    Args:
-        h: node rows `[N, d]`.
-        weight: W `[k, 2d]`.
-        bias: b `[k]`; None is 0.
-        edges: of the batch.
+    Node rows h `[N, d]`, weight W `[k, 2d]`, bias b `[k]`, where None is 0. It splits into a part for the source and
+    one for the target, each computed once a node.
     """
     at_source, at_target = weight.chunk(2, dim=1)
     out = gather_rows(h @ at_source.T, edges.edge_index[0], edges.outgoing)

@@ -8,7 +8,7 @@ import typer
 from outland.errors import counted
 from outland.graphs import Splits
 from outland.storage.files import writable_folder
-from outland.tables.quarantine import write_quarantine
+from outland.tables.rows import write_quarantine
 
 
 def describe_dataset(splits: Splits) -> list[str]:

@@ -44,9 +44,8 @@ def _node_positions(graph: Any) -> list[tuple[float, float]]:
     drawing = networkx.Graph()
     drawing.add_nodes_from(range(len(graph.x)))
     drawing.add_edges_from(graph.edge_index.T.tolist())
-    start = networkx.circular_layout(drawing)
-    layout = networkx.spring_layout(drawing, pos=start, iterations=400, seed=0)
-    return [(float(x), float(y)) for x, y in (layout[node] for node in range(len(graph.x)))]
+    layout = networkx.spring_layout(drawing, pos=networkx.circular_layout(drawing), iterations=400, seed=0)
+    return [(float(layout[node][0]), float(layout[node][1])) for node in range(len(graph.x))]
 
 
 def draw_weighted(
@@ -83,8 +82,9 @@ def _draw_graph(axes: Any, graph: Any) -> None:
     fill: Any = graph.x.clamp(0, 1).tolist() if coloured else "0.85"
     if not coloured and graph.get("node_truth") is not None:
         fill = ["tab:green" if stable else "khaki" for stable in graph.node_truth.tolist()]
-    size = 60 if coloured else 36
-    axes.scatter(*zip(*positions, strict=True), c=fill, s=size, edgecolors="0.4", linewidths=0.6, zorder=2)
+    axes.scatter(
+        *zip(*positions, strict=True), c=fill, s=60 if coloured else 36, edgecolors="0.4", linewidths=0.6, zorder=2
+    )
     _hide_frame(axes)
 
 

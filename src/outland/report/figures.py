@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from outland.report.charts import PALETTE, Bar, Line, bar_chart, graph_chart, line_chart, rank_diagram
@@ -45,12 +46,10 @@ def row_colours(rows: Sequence[Row], reference: str) -> dict[str, int | None]:
 
 def bars(results: Results) -> Figure:
     """A bar for every row, a chart for every quantity, column and group of rows, the reference dashed."""
+    groups = dict.fromkeys(row.group for row in results.rows)
     drawings = []
-    for quantity in results.study.quantities:
-        for column in results.columns:
-            for group in dict.fromkeys(row.group for row in results.rows):
-                rows = [row for row in results.rows if row.group == group]
-                drawings += _bars(results, rows, column, quantity)
+    for quantity, column, group in product(results.study.quantities, results.columns, groups):
+        drawings += _bars(results, [row for row in results.rows if row.group == group], column, quantity)
     caption = f"Whiskers are one standard deviation over {results.study.repeats}."
     if results.study.reference:
         caption += f" The dashed line is {results.study.reference}."
@@ -117,14 +116,13 @@ def learning(results: Results) -> Figure:
     """Scores on the validation and test parts, epoch by epoch, mean over runs."""
     drawings, reference = [], results.study.reference
     colours = row_colours(results.rows, reference)
-    for column in results.columns:
-        for part, name in (("val", "validation"), ("test", "test")):
-            lines = [
-                Line(row.name, _curve(results, row, column, part), colours[row.name], row.label == reference)
-                for row in results.rows
-            ]
-            if any(line.points for line in lines):
-                drawings.append(line_chart(f"{column.label}, {name}", lines, "epoch"))
+    for column, (part, name) in product(results.columns, (("val", "validation"), ("test", "test"))):
+        lines = [
+            Line(row.name, _curve(results, row, column, part), colours[row.name], row.label == reference)
+            for row in results.rows
+        ]
+        if any(line.points for line in lines):
+            drawings.append(line_chart(f"{column.label}, {name}", lines, "epoch"))
     named = {row.label: colours[row.name] for row in results.rows if colours[row.name] is not None}
     legend: list[tuple[int | None, str]] = [(number, name) for name, number in named.items()]
     if len(named) < len({row.label for row in results.rows}):

@@ -72,34 +72,30 @@ def _next_commands(result: FitResult, folder: Path, table: str) -> list[str]:
 
 
 def _quality(result: FitResult, score: PartScore) -> str:
-    model, value = result.model, score.score
-    domain = model.spec.domain
+    value, domain = score.score, result.model.spec.domain
     beyond = f"On {counted(score.rows, 'molecule')} of {_HELD_OUT.get(domain, 'a part')} it has not seen"
     if domain == "random":
         beyond = f"On {counted(score.rows, 'molecule')} drawn at random and not seen"
     if value.value is None:
         return f"{beyond}, it cannot be judged: they are all of one class. Another --domain may do better."
     if score.too_few:
-        needed = "20 molecules" if score.rare is None else "10 molecules of each class"
-        return (
-            f"The held-out molecules are {score.too_few}: at least {needed} are needed. Another --domain may do better."
-        )
+        needed = "20 molecules are needed" if score.rare is None else "10 molecules of each class are needed"
+        return f"The held-out molecules are {score.too_few}: at least {needed}. Another --domain may do better."
     if score.metric == "rmse":
         mean = f"always saying the training mean is off by {format_score(score.mean_error, 'rmse')}"
         return f"{beyond}, its predictions are off by {_format(value, 'rmse')}; {mean}."
     if score.metric == "accuracy":
         return f"{beyond}, {_format(value, score.metric)} % are called right."
     chance = "" if value.low is None or value.low > 0.5 else " Chance gives 50: this may be no better."
-    no, yes = model.classes
+    no, yes = result.model.classes
     return f"{beyond}, it puts a '{yes}' above a '{no}' in {_format(value, score.metric)} % of pairs.{chance}"
 
 
 def _comparison_of_parts(validation: PartScore, held_out: PartScore, domain: str) -> list[str]:
     """Whether held-out rows are much harder or easier than validation rows."""
     first, last = validation.score.value, held_out.score.value
-    if held_out.metric == "rmse" or first is None or last is None or validation.too_few or held_out.too_few:
-        return []
-    if abs(first - last) <= _NOTABLE:
+    is_judged = held_out.metric != "rmse" and not (validation.too_few or held_out.too_few)
+    if not is_judged or first is None or last is None or abs(first - last) <= _NOTABLE:
         return []
     word, advice = "harder", "expect about the held-out score on new ones"
     if last > first:

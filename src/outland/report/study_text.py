@@ -24,13 +24,13 @@ def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequenc
     columns = list(dict.fromkeys(cell.column.label for cell in cells))
     headers = [Header(), *(Header(column, justify="right") for column in columns)]
     table = Table(*headers, title=f"{study.name}: {study.title}", caption="runs done of all; ! failed, … begun")
-    by_row: dict[str, dict[str, str]] = {}
+    texts: dict[tuple[str, str], str] = {}
     for cell in cells:
         runs = states[cell.name]
         mark = "!" if "failed" in runs else "…" if "begun" in runs else ""
-        by_row.setdefault(cell.row.name, {})[cell.column.label] = f"{runs.count('done')}/{len(runs)}{mark}"
-    for row, entries in by_row.items():
-        table.add_row(row, *(entries.get(column, "") for column in columns))
+        texts[cell.row.name, cell.column.label] = f"{runs.count('done')}/{len(runs)}{mark}"
+    for row in dict.fromkeys(cell.row.name for cell in cells):
+        table.add_row(row, *(texts.get((row, column), "") for column in columns))
     return table
 
 
@@ -111,8 +111,8 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
     """Notes on a table where seeds or positives are too few."""
-    weakness = results.power_note(quantity)
-    return [*([weakness] if weakness else []), *(results.sampling_notes() if quantity.name == "test" else [])]
+    notes = results.sampling_notes() if quantity.name == "test" else []
+    return [*filter(None, [results.power_note(quantity)]), *notes]
 
 
 def _caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:

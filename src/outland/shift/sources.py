@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from outland.chem.featurizer import ATOMS, BONDS
-from outland.datasets import DataFolder, TableSettings
-from outland.datasets.parts import PartName, is_table, select_part
+from outland.datasets import DataFolder, PartName, TableSettings, is_table, select_part
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 

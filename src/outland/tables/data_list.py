@@ -85,9 +85,8 @@ def validate_data_list(graphs: Iterable["Data"], with_environment: bool) -> list
             without = position if graph.x is None else 0
             raise OutlandError(f"graph {without} has no x, though others do")
         checked.append(graph)
-    without_x = bool(checked) and checked[0].x is None
     for position, graph in enumerate(checked):
-        if without_x:
+        if graph.x is None:
             if graph.num_nodes is None:
                 raise OutlandError(f"graph {position} has neither x nor num_nodes nor edge_index")
             graph.x = torch.ones(int(graph.num_nodes), 1)
@@ -118,9 +117,8 @@ def _check_shapes(graph: "Data", first: "Data", position: int) -> None:
             )
         if expected is None:
             continue  # packing names the graph that lacks it
-        width, expected_width = _width(values), _width(expected)
-        if width != expected_width:
-            raise OutlandError(f"graph {position} has {width} columns of {name}, graph 0 has {expected_width}")
+        if (width := _width(values)) != _width(expected):
+            raise OutlandError(f"graph {position} has {width} columns of {name}, graph 0 has {_width(expected)}")
         if values.is_floating_point() != expected.is_floating_point():
             raise OutlandError(f"{name} is real in one of graph 0 and graph {position}, and whole in the other")
 

@@ -17,17 +17,13 @@ def text_hash(text: str) -> int:
 
 def sorted_hashes(texts: Iterable[str]) -> Tensor:
     """The hashes as a model keeps them: unique and sorted."""
-    unique: Tensor = torch.tensor([text_hash(text) for text in texts], dtype=torch.long).unique()
-    return unique
+    return torch.tensor(sorted({text_hash(text) for text in texts}), dtype=torch.long)
 
 
 def are_training_rows(texts: Sequence[str], training: Tensor) -> list[bool]:
-    """Whether each text is among those with the sorted hashes `training`."""
-    if not len(training):
-        return [False] * len(texts)
-    keys = torch.tensor([text_hash(text) for text in texts], dtype=torch.long)
-    index = torch.searchsorted(training, keys).clamp(max=len(training) - 1)
-    matches: list[bool] = (training[index] == keys).tolist()
+    """Whether each text is among those with the hashes `training`."""
+    hashes = torch.tensor([text_hash(text) for text in texts], dtype=torch.long)
+    matches: list[bool] = torch.isin(hashes, training).tolist()
     return matches
 
 

@@ -176,10 +176,10 @@ def _single_target(summary: _ColumnSummary, task: str) -> LabelReader:
             f"the target column '{summary.name}' holds neither numbers nor classes: "
             f"over {_MAX_CLASSES} different labels, such as {names[0]!r}"
         )
-    if task == "binary" and len(names) > 2:
+    if task == "multiclass":
+        return replace(reader, task=Task("multiclass", len(names), "accuracy"), classes=tuple(names))
+    if len(names) > 2:
         raise OutlandError(f"the target column '{summary.name}' holds {len(names)} different labels, not two")
-    if task == "binary":
-        if not numeric:
-            names.sort(key=lambda name: name in _POSITIVE)
-        return replace(reader, task=Task("binary", 1, "rocauc"), classes=tuple(names))
-    return replace(reader, task=Task("multiclass", len(names), "accuracy"), classes=tuple(names))
+    if not numeric:
+        names.sort(key=lambda name: name in _POSITIVE)
+    return replace(reader, task=Task("binary", 1, "rocauc"), classes=tuple(names))

@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,7 +21,9 @@ def read_rows(path: Path) -> Iterator[Cells]:
     """Yield the table's rows in order; blank lines are skipped, missing cells are empty."""
     csv.field_size_limit(_MAX_CELL)
     if _is_parquet(path):
-        yield from _read_parquet(path)
+        with _open_parquet(path) as table:
+            for row in chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(4096)):
+                yield {name: "" if value is None else str(value) for name, value in row.items()}
         return
     try:
         with _open(path) as stream:
@@ -67,22 +70,19 @@ def has_decimal_comma(path: Path) -> bool:
         return _delimiter(stream) != ","
 
 
-def require_columns(path: Path, names: list[str]) -> None:
-    """Refuse a table that lacks one of these columns, or has no rows."""
+def require_columns(path: Path, names: list[str], hint: str = "") -> None:
+    """Refuse a table that lacks one of these columns, with a hint, or has no rows."""
     present = column_names(path)
     for name in names:
         if name not in present:
-            raise unknown(f"column of {path.name}", name, present)
+            raise OutlandError(f"{unknown(f'column of {path.name}', name, present)}{hint}")
     if next(read_rows(path), None) is None:
         raise OutlandError(f"{path} has a header and no rows")
 
 
 def require_smiles_column(path: Path, name: str) -> None:
     """Refuse a table without the column of SMILES, saying how to name another."""
-    present = column_names(path)
-    if name not in present:
-        raise OutlandError(f"{unknown(f'column of {path.name}', name, present)}; name its SMILES with --smiles COLUMN")
-    require_columns(path, [name])
+    require_columns(path, [name], "; name its SMILES with --smiles COLUMN")
 
 
 def _is_parquet(path: Path) -> bool:
@@ -106,8 +106,7 @@ def _delimiter(stream: IO[str]) -> str:
     The stream is left at the header.
     """
     start = stream.readline()
-    excel = re.fullmatch(r"sep=(.)\s*", start)
-    if excel:
+    if excel := re.fullmatch(r"sep=(.)\s*", start):
         return excel.group(1)
     stream.seek(0)
     return max(",;\t", key=start.count)
@@ -125,10 +124,3 @@ def _open_parquet(path: Path) -> Iterator[Any]:
         yield pyarrow.parquet.ParquetFile(path)
     except (OSError, ValueError, pyarrow.ArrowException) as problem:
         raise OutlandError(f"{path} cannot be read: {problem}") from None
-
-
-def _read_parquet(path: Path) -> Iterator[Cells]:
-    with _open_parquet(path) as table:
-        for batch in table.iter_batches(4096):
-            for row in batch.to_pylist():
-                yield {name: "" if value is None else str(value) for name, value in row.items()}

@@ -1,26 +1,43 @@
 """The usable rows of a user's table as packed graphs; the others go to quarantine."""
 
+import csv
+import io
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
-from outland.chem.clusters import cluster
-from outland.chem.smiles import Chunk, has_invalid_utf8, pack_molecules
+from outland.chem.smiles import Chunk, cluster, has_invalid_utf8, pack_molecules
 from outland.errors import OutlandError
-from outland.graphs import PackedGraphs
+from outland.graphs import PackedGraphs, Splits
 from outland.graphs.shards import Shards
+from outland.storage.files import write_text
 from outland.tables.duplicates import text_hash
 from outland.tables.labels import LabelReader, parse_number
-from outland.tables.quarantine import QuarantinedRow
 from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
 # Of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time.
 Values = dict[str, float]
+_MAX_VALUE = 80  # characters of a value in quarantine
+
+
+class QuarantinedRow(NamedTuple):
+    """A row that cannot be used; rows count from 1."""
+
+    row: int
+    column: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"row {self.row}, column '{self.column}': {self.reason} ({self.value!r})"
 
 
 class RowCollector:
@@ -30,7 +47,8 @@ class RowCollector:
         self.settings, self.labels = settings, labels
         self.quarantine: list[QuarantinedRow] = []
         self._shards = Shards()
-        self._codes: dict[str, dict[str, int]] = {name: {} for name in ("environment", "split", "scaffold")}
+        # Codes of names, in order of first appearance.
+        self._codes = {name: defaultdict[str, int](count().__next__) for name in ("environment", "split", "scaffold")}
         self._has_dates: bool | None = None  # whether times are dates; the first row decides
         self._fingerprints: list[bytes] = []
         self._molecules: dict[bytes, tuple[int, str]] = {}  # code and first label, by hash of the canonical SMILES
@@ -57,7 +75,7 @@ class RowCollector:
     def _pack(self, chunk: Chunk, usable: list[tuple[int, list[float], Values]]) -> None:
         """Pack the usable molecules of a chunk at once: packed, they take a tenth of the memory."""
         for position, labels, values in usable:
-            values["scaffold"] = _code(self._codes["scaffold"], chunk.scaffolds[position])
+            values["scaffold"] = self._codes["scaffold"][chunk.scaffolds[position]]
             values["molecule"] = self._count(chunk.canonical[position], labels)
             if chunk.fingerprints:
                 self._fingerprints.append(chunk.fingerprints[position])
@@ -85,7 +103,10 @@ class RowCollector:
         return code
 
     def _refuse(self, row: int, column: str, value: str, reason: str) -> None:
-        self.quarantine.append(QuarantinedRow.make(row, column, value, reason))
+        """Put a row in quarantine, with its value shortened, and bytes that are not UTF-8 escaped."""
+        value = value.encode("utf-8", "backslashreplace").decode()
+        value = value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 3] + "..."
+        self.quarantine.append(QuarantinedRow(row, column, value, reason))
 
     def _read(self, row: int, cells: Cells) -> tuple[list[float], Values] | None:
         """Labels and other values of a row; None for a row that goes to quarantine."""
@@ -105,7 +126,7 @@ class RowCollector:
                 self._refuse(row, column, "", f"no {name}")
                 return None
             if column:
-                values[name] = _code(self._codes[name], cells[column].strip())
+                values[name] = self._codes[name][cells[column].strip()]
         if settings.time:
             time = self._read_time(cells.get(settings.time, ""))
             if time is None:
@@ -118,24 +139,21 @@ class RowCollector:
     def _read_time(self, text: str) -> float | None:
         """A number, or the timestamp of a date written year first; a column holds one or the other."""
         value = parse_number(text)
-        if value is not None:
-            self._has_dates = bool(self._has_dates)
-            return None if self._has_dates else value
+        is_date = value is None
         try:
-            timestamp = datetime.fromisoformat(text.strip()).timestamp()
+            value = datetime.fromisoformat(text.strip()).timestamp() if value is None else value
         except ValueError:
             return None
-        self._has_dates = True if self._has_dates is None else self._has_dates
-        return timestamp if self._has_dates else None
+        self._has_dates = is_date if self._has_dates is None else self._has_dates
+        return value if is_date == self._has_dates else None
 
     def graphs(self) -> PackedGraphs:
         """The usable rows as graphs; their other values are in `extra`."""
         if not self._shards:
             raise OutlandError(f"no row of {self.settings.file} can be used; the first: {self.quarantine[0]}")
         graphs = self._shards.concatenate()
-        if not self._fingerprints:
-            return graphs
-        return replace(graphs, extra={**graphs.extra, "cluster": cluster(self._fingerprints)})
+        clusters = {"cluster": cluster(self._fingerprints)} if self._fingerprints else {}
+        return replace(graphs, extra={**graphs.extra, **clusters})
 
     def summary(self) -> dict[str, Any]:
         """Counts of rows, duplicates and contradictions, and the quarantine, as plain values."""
@@ -150,6 +168,11 @@ class RowCollector:
         }
 
 
-def _code(codes: dict[str, int], name: str) -> int:
-    """The code of a name, in order of first appearance."""
-    return codes.setdefault(name, len(codes))
+def write_quarantine(splits: Splits, path: Path) -> int:
+    """Write the quarantined rows of a table's splits as CSV, if there are any; return their number."""
+    rows = splits.source.get("quarantine", [])
+    if rows:
+        text = io.StringIO()
+        csv.writer(text).writerows([QuarantinedRow._fields, *rows])
+        write_text(path, text.getvalue())
+    return len(rows)

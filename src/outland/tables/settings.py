@@ -49,6 +49,5 @@ class TableSettings:
         if self.smiles in self.targets:
             raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
         require_smiles_column(path, self.smiles)
-        optional = [*self.targets, self.environment, self.split, self.time]
-        require_columns(path, [name for name in optional if name])
+        require_columns(path, [name for name in (*self.targets, self.environment, self.split, self.time) if name])
         return replace(self, sha256=checksum(path))

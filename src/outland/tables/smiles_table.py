@@ -16,9 +16,8 @@ from outland.graphs.dataset import Dataset
 from outland.graphs.shards import Shards
 from outland.storage.raw_files import DataFolder
 from outland.tables.labels import LabelReader, infer_labels
-from outland.tables.quarantine import QuarantinedRow
 from outland.tables.reading import has_decimal_comma, read_rows, require_columns
-from outland.tables.rows import RowCollector
+from outland.tables.rows import QuarantinedRow, RowCollector
 from outland.tables.settings import TableSettings
 from outland.tables.splitting import MOLECULE_GROUPS, Parts, assign_environments, split_by_name, split_rows
 
@@ -36,10 +35,9 @@ class SmilesTable(Dataset):
     def check(self, domain: str, kind: str) -> None:
         """Refuse a split whose column was not named."""
         super().check(domain, kind)
-        for name in ("time", "column"):
-            option = "split" if name == "column" else name
-            if domain == name and getattr(self.settings, option) is None:
-                raise OutlandError(f"the split '{name}' needs a column: name it with --{option}")
+        option = {"time": "time", "column": "split"}.get(domain)
+        if option and getattr(self.settings, option) is None:
+            raise OutlandError(f"the split '{domain}' needs a column: name it with --{option}")
 
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None

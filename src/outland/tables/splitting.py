@@ -110,43 +110,36 @@ def assign_environments(
     """Environment of each row `[G]`, those of the training rows numbered from 0, and how many of these there are.
 
     Without environments that the user `named`, training rows are divided by scaffold or cluster under those domains,
-    else by size.
+    else by size, and the other rows get 0.
     """
     if named is not None:
         environment = training_first(named, train)
-    elif domain in MOLECULE_GROUPS:
-        environment = _group_environments(columns[domain], train)
     else:
-        environment = _size_environments(columns["size"], train)
+        grouped = domain in MOLECULE_GROUPS
+        values = columns[domain if grouped else "size"]
+        bins = _group_bins(values[train]) if grouped else _size_bins(values[train])
+        environment = torch.zeros(len(values), dtype=torch.long)
+        environment[train] = bins.unique(return_inverse=True)[1]
     return environment, len(environment[train].unique())
 
 
 def training_first(codes: Tensor, train: Tensor) -> Tensor:
     """The same codes renumbered from 0: those of training rows in order, then the others in order."""
-    known, every = codes[train].unique(), codes.unique()
-    order = torch.cat([known, every[~torch.isin(every, known)]])
-    number = torch.empty(int(order.max()) + 1, dtype=torch.long)
-    number[order] = torch.arange(len(order))
-    return number[codes]
+    every, inverse = codes.unique(return_inverse=True)
+    unseen = ~torch.isin(every, codes[train])
+    return unseen.long().argsort(stable=True).argsort()[inverse]
 
 
-def _group_environments(groups: Tensor, train: Tensor) -> Tensor:
-    """Up to ten environments of about equal size, each of whole groups by size; 0 outside the training rows."""
-    names, counts = groups[train].unique(return_counts=True)
+def _group_bins(groups: Tensor) -> Tensor:
+    """Bin of each row, up to ten of about equal size, each of whole groups by size."""
+    names, counts = groups.unique(return_counts=True)
     order = counts.argsort(descending=True, stable=True)
     before = counts[order].cumsum(0) - counts[order]
     bins = torch.empty_like(names)
-    bins[order] = (before * MAX_ENVIRONMENTS // max(1, len(train))).clamp(max=MAX_ENVIRONMENTS - 1)
-    return _scattered(bins[torch.searchsorted(names, groups[train])], train, len(groups))
+    bins[order] = (before * MAX_ENVIRONMENTS // max(1, len(groups))).clamp(max=MAX_ENVIRONMENTS - 1)
+    return bins[torch.searchsorted(names, groups)]
 
 
-def _size_environments(sizes: Tensor, train: Tensor) -> Tensor:
-    """Up to ten environments by size, equal sizes together; 0 outside the training rows."""
-    rank = torch.searchsorted(sizes[train].sort().values, sizes[train])
-    return _scattered(rank * MAX_ENVIRONMENTS // max(1, len(train)), train, len(sizes))
-
-
-def _scattered(bins: Tensor, train: Tensor, rows: int) -> Tensor:
-    environment = torch.zeros(rows, dtype=torch.long)
-    environment[train] = bins.unique(return_inverse=True)[1]
-    return environment
+def _size_bins(sizes: Tensor) -> Tensor:
+    """Bin of each row, up to ten by size, equal sizes together."""
+    return torch.searchsorted(sizes.sort().values, sizes) * MAX_ENVIRONMENTS // max(1, len(sizes))

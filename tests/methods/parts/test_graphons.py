@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from outland.graphs import BatchShape, Features, PackedGraphs, Task
-from outland.graphs.gather import Gatherer
+from outland.graphs.batches import Gatherer
 from outland.methods import build_method, method_settings
 from outland.methods.parts.graphons import Graphon, class_labels, fit_graphon, join, mixed_graphs, sample_graphs, usvt
 from tests.cases import SMALL, doubled

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Edges
-from outland.ops.triton.segment import column_blocks, rows_at_once
+from outland.ops.triton.rows import column_blocks, rows_at_once
 
 
 def sum_neighbours(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
@@ -32,19 +32,9 @@ def gin_aggregate(
 def aggregate(
     x: Tensor, edges: Edges, weight: Tensor | None, state: Tensor | None, eps: Tensor | None, relu: bool
 ) -> Tensor:
-    r""":math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\phi(x_j + e_{ji})`.
-
-    Args:
-        x: node rows `[N, d]`.
-        edges: grouped by target and by source.
-        weight: of each edge `[E]`; None is 1.
-        state: edge rows e `[E, d]`; None is 0.
-        eps: one number; None leaves the node's own row out.
-        relu: whether φ is ReLU, or the identity.
-    """
+    r""":math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\phi(x_j + e_{ji})`, φ ReLU or identity; no x_i if no ε."""
     state = None if state is None else state.contiguous()
-    out: Tensor = _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
-    return out
+    return _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
 
 
 class _Aggregate(torch.autograd.Function):

@@ -22,7 +22,7 @@ def collate_padded(index: Tensor, source: CollateSource, nodes: int, edges: int)
     graph_mask = torch.empty(graphs, dtype=torch.bool, device=device)
     _graphs[(1,)](
         index, source.node_counts, source.edge_counts, source.node_offsets, source.edge_offsets, bounds, table,
-        graph_mask, graphs, _power_of_2(graphs),
+        graph_mask, graphs, triton.next_power_of_2(graphs),
     )  # fmt: skip
     fields, rowptr = _collate_nodes(bounds, source, nodes)
     fields |= _collate_edges(bounds, source, nodes, edges, rowptr)
@@ -38,7 +38,8 @@ def _collate_nodes(bounds: Tensor, source: CollateSource, nodes: int) -> tuple[F
     node_mask = bounds.new_empty(nodes, dtype=torch.bool)
     _nodes[(triton.cdiv(nodes + 1, _ROWS),)](
         bounds, all_x, source.grouped[0], x, node_batch, node_mask, rowptr,
-        graphs, nodes, len(all_x), x.shape[1], _power_of_2(graphs), _power_of_2(x.shape[1]), _ROWS,
+        graphs, nodes, len(all_x), x.shape[1],
+        triton.next_power_of_2(graphs), triton.next_power_of_2(x.shape[1]), _ROWS,
     )  # fmt: skip
     return {"x": x, "node_batch": node_batch, "node_mask": node_mask}, rowptr
 
@@ -55,18 +56,14 @@ def _collate_edges(bounds: Tensor, source: CollateSource, nodes: int, edges: int
         _edges[(triton.cdiv(edges, _ROWS),)](
             bounds, all_edges, source.reverse, source.edge_attr, all_perm,
             edge_index, edge_batch, reverse, edge_mask, attr, grouped,
-            graphs, nodes, edges, all_edges.shape[1], columns,
-            attr is not None, grouped is not None, _power_of_2(graphs), _power_of_2(columns), _ROWS,
+            graphs, nodes, edges, all_edges.shape[1], columns, attr is not None, grouped is not None,
+            triton.next_power_of_2(graphs), triton.next_power_of_2(columns), _ROWS,
         )  # fmt: skip
     outgoing, incoming = EdgeCSR(rowptr[0], None, edge_index[1]), EdgeCSR(rowptr[0], reverse, edge_index[1])
     if grouped is not None:
         outgoing, incoming = EdgeCSR(rowptr[0], grouped[0], grouped[1]), EdgeCSR(rowptr[1], grouped[2], grouped[3])
     fields = {"edge_index": edge_index, "edge_batch": edge_batch, "edge_mask": edge_mask, "edge_attr": attr}
     return {**fields, "reverse": reverse, "outgoing": outgoing, "incoming": incoming}
-
-
-def _power_of_2(number: int) -> int:
-    return int(triton.next_power_of_2(number))
 
 
 @triton.jit(do_not_specialize=["graphs"])

@@ -36,9 +36,7 @@ def linear_norm(
     if state.training:
         mapped, moments = _LinearMoments.apply(x, weight, bias, mask)
         return batch_norm(mapped, mask, state, relu, dropout, moments)
-    out = x.new_empty(len(x), len(weight))
-    _launch(x, weight, bias, mask, out, None, state, relu)
-    return out
+    return _launch(x, weight, bias, mask, None, state, relu)
 
 
 class _LinearMoments(torch.autograd.Function):
@@ -47,9 +45,8 @@ class _LinearMoments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, weight)
-        out = x.new_empty(len(x), len(weight))
         moments = x.new_empty(3, triton.cdiv(len(x), TILE_ROWS), len(weight))
-        _launch(x, weight, bias, mask, out, moments, None)
+        out = _launch(x, weight, bias, mask, moments, None)
         ctx.mark_non_differentiable(moments)
         return out, moments
 
@@ -71,13 +68,13 @@ def _launch(
     weight: Tensor,
     bias: Tensor,
     mask: Tensor | None,
-    out: Tensor,
     moments: Tensor | None,
     state: NormState | None,
     relu: bool = False,
-) -> None:
-    """Write `out`, with `moments` if they are asked for, or normalised where there is a `state`."""
+) -> Tensor:
+    """The product, whose `moments` are written if they are asked for, normalised where there is a `state`."""
     outputs, inputs = weight.shape
+    out = x.new_empty(len(x), outputs)
     tile_columns = 128 if outputs > 384 else 64
     norm: tuple[Any, ...] = (None, None, None, None, 0.0)
     if state is not None:
@@ -87,6 +84,7 @@ def _launch(
         mask is not None, moments is not None, state is not None, relu,
         TILE_ROWS, tile_columns, 32, num_stages=4,
     )  # fmt: skip
+    return out
 
 
 @triton.jit(do_not_specialize=["rows"])

@@ -13,13 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from outland.ops.dropout import DropoutDraws, activate
 from outland.ops.norm import NormState
-from outland.ops.triton.norm_kernels import (
-    fixed_norm_backward,
-    norm_backward,
-    norm_forward,
-    norm_grad_sums,
-    norm_moments,
-)
+from outland.ops.triton import norm_kernels as kernels
 
 TILE_ROWS, _COLUMNS, MOST_BLOCKS = 64, 32, 64
 Draws = tuple[float, Tensor | None, int]
@@ -65,7 +59,7 @@ class _TrainedNorm(torch.autograd.Function):
         if parts is None:
             grid, rows_each = _grid(x)
             parts = x.new_empty(3, grid[0], x.shape[1], dtype=torch.float32)
-            norm_moments[grid](x, mask, parts, *x.shape, rows_each, mask is not None, TILE_ROWS, _COLUMNS)
+            kernels.norm_moments[grid](x, mask, parts, *x.shape, rows_each, mask is not None, TILE_ROWS, _COLUMNS)
         out, stats = _normalise(x, mask, state, relu, draws, parts)
         ctx.p, seed, ctx.salt = draws
         ctx.relu = relu
@@ -81,12 +75,12 @@ class _TrainedNorm(torch.autograd.Function):
         parts = x.new_empty(2, grid[0], x.shape[1], dtype=torch.float32)
         grad_x, grad_weight, grad_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
         flags = (mask is not None, ctx.relu, seed is not None, TILE_ROWS, _COLUMNS)
-        norm_grad_sums[grid](
+        kernels.norm_grad_sums[grid](
             x, mask, grad, weight, bias, seed, stats, parts, *x.shape, rows_each, ctx.p, ctx.salt, *flags
         )
-        norm_backward[grid](
+        kernels.norm_backward[grid](
             x, mask, grad, weight, bias, seed, stats, parts, grad_x, grad_weight, grad_bias,
-            *x.shape, rows_each, grid[0], ctx.p, ctx.salt, *flags, _power_of_2(grid[0]),
+            *x.shape, rows_each, grid[0], ctx.p, ctx.salt, *flags, triton.next_power_of_2(grid[0]),
         )  # fmt: skip
         return grad_x, None, grad_weight, grad_bias, None, None, None, None
 
@@ -107,7 +101,9 @@ class _FixedNorm(torch.autograd.Function):
         x, mask, weight, bias, stats = ctx.saved_tensors
         grad_x, (grid, rows_each) = torch.empty_like(x), _grid(x)
         flags = (mask is not None, ctx.relu, TILE_ROWS, _COLUMNS)
-        fixed_norm_backward[grid](x, mask, grad.contiguous(), weight, bias, stats, grad_x, *x.shape, rows_each, *flags)
+        kernels.fixed_norm_backward[grid](
+            x, mask, grad.contiguous(), weight, bias, stats, grad_x, *x.shape, rows_each, *flags
+        )
         return grad_x, None, None, None
 
 
@@ -119,10 +115,10 @@ def _normalise(
     stats = x.new_empty(3, x.shape[1], dtype=torch.float32)
     blocks = 1 if parts is None else grid[0]
     running = (state.running_mean, state.running_var, state.num_batches_tracked)
-    norm_forward[grid](
+    kernels.norm_forward[grid](
         x, mask, state.weight, state.bias, *running, seed, stats if parts is None else parts, stats, out,
-        *x.shape, rows_each, blocks, state.momentum, state.eps, p, salt,
-        parts is not None, mask is not None, relu, seed is not None, TILE_ROWS, _COLUMNS, _power_of_2(blocks),
+        *x.shape, rows_each, blocks, state.momentum, state.eps, p, salt, parts is not None, mask is not None, relu,
+        seed is not None, TILE_ROWS, _COLUMNS, triton.next_power_of_2(blocks),
     )  # fmt: skip
     return out, stats
 
@@ -132,7 +128,3 @@ def _grid(x: Tensor) -> tuple[tuple[int, int], int]:
     rows, width = x.shape
     rows_each = triton.cdiv(triton.cdiv(rows, MOST_BLOCKS), TILE_ROWS) * TILE_ROWS
     return (triton.cdiv(rows, rows_each), triton.cdiv(width, _COLUMNS)), rows_each
-
-
-def _power_of_2(number: int) -> int:
-    return int(triton.next_power_of_2(number))

@@ -18,8 +18,7 @@ def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) ->
     """See `ops.pair_linear`."""
     scores = functional.linear(h, weight.reshape(-1, h.shape[1]))  # of each output as a source, then as a target
     bias = scores.new_zeros(len(weight)) if bias is None else bias
-    total: Tensor = _PairSum.apply(scores.contiguous(), bias, edges)
-    return total
+    return _PairSum.apply(scores.contiguous(), bias, edges)
 
 
 class _PairSum(torch.autograd.Function):
@@ -29,7 +28,9 @@ class _PairSum(torch.autograd.Function):
         count, width = index.shape[1], scores.shape[1] // 2
         ctx.nodes, out = len(scores), scores.new_empty(count, width)
         if count:
-            rows, columns, grid = _grid(count, width)
+            columns = min(triton.next_power_of_2(width), _TILE_COLUMNS)
+            rows = max(1, _ROWS * 8 // columns) if columns > 1 else _ROWS
+            grid = (triton.cdiv(count, rows), triton.cdiv(width, columns))
             _pair_sum_forward[grid](scores, bias, index, out, count, width, rows, columns)
         return out
 
@@ -39,18 +40,12 @@ class _PairSum(torch.autograd.Function):
         (rowptr_in, perm_in, _), (rowptr_out, perm_out, _) = ctx.grouped
         grad, width = grad.contiguous(), grad.shape[1]
         grad_scores = grad.new_empty(ctx.nodes, 2 * width)
-        columns = min(int(triton.next_power_of_2(width)), _TILE_COLUMNS)
+        columns = min(triton.next_power_of_2(width), _TILE_COLUMNS)
         _pair_sum_backward[ctx.nodes, triton.cdiv(width, columns)](
             grad, rowptr_in, perm_in, rowptr_out, perm_out, grad_scores, width,
             perm_in is not None, perm_out is not None, 8, columns,
         )  # fmt: skip
         return grad_scores, grad.sum(0), None
-
-
-def _grid(rows: int, width: int) -> tuple[int, int, tuple[int, int]]:
-    columns = min(int(triton.next_power_of_2(width)), _TILE_COLUMNS)
-    block = max(1, _ROWS * 8 // columns) if columns > 1 else _ROWS
-    return block, columns, (triton.cdiv(rows, block), triton.cdiv(width, columns))
 
 
 @triton.jit(do_not_specialize=["edges"])

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from outland.graphs import PackedGraphs
-from outland.ops import EdgeCSR, Segments, gather_rows, pool, scatter_rows
+from outland.ops import EdgeCSR, Segments, embedding_sum, gather_rows, masked_mean, pool, scale_rows, scatter_rows
 from tests.conftest import odd_graphs, whole
 from tests.ops.cases import DEVICE, close, needs_triton, random_edges
 
@@ -36,7 +36,7 @@ def test_kernels_of_gathering_and_scattering_equal_the_plain_forms(shape):
 @pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("in_order", [False, True])
 def test_the_kernel_of_grouped_sums_equals_adding_by_index(mean, in_order):
-    from outland.ops.triton.segment import segment_sum
+    from outland.ops.triton.rows import segment_sum
 
     generator = torch.Generator().manual_seed(0)
     group = torch.randint(7, (40,), generator=generator)
@@ -70,3 +70,57 @@ def test_pooling_leaves_padding_out_forward_and_back(mean):
     expected.backward(grad)
     close(out, expected)
     close(values_grad, values.grad)
+
+
+@needs_triton
+@pytest.mark.parametrize("marked", [[True], [False], [True, False, True, True, False], [True] * 300 + [False] * 7])
+def test_the_kernel_of_a_masked_mean_equals_the_plain_form(marked):
+    mask, generator = torch.tensor(marked, device=DEVICE), torch.Generator().manual_seed(len(marked))
+    values = torch.randn(len(mask), generator=generator).to(DEVICE)
+    values[~mask] = torch.nan  # it is never read
+    ours, plain = values.clone().requires_grad_(), values.clone().requires_grad_()
+    mean, expected = masked_mean.kernel(ours, mask), masked_mean.plain(plain, mask)
+    close(mean, expected)
+    (3 * mean).backward()
+    (3 * expected).backward()
+    close(ours.grad, plain.grad)
+
+
+def test_rows_that_are_not_marked_do_not_count():
+    values = torch.tensor([[1.0, 2.0], [torch.nan, 9.0], [3.0, 6.0]])
+    assert masked_mean(values, torch.tensor([True, False, True])).tolist() == [2.0, 4.0]
+    assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).tolist() == [0.0, 0.0]
+    assert masked_mean(values[::2], None).tolist() == [2.0, 4.0]
+
+
+@needs_triton
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (9, 5), (70, 600)])
+@pytest.mark.parametrize("of", ["both", "rows", "weights"])
+def test_the_kernel_of_scaled_rows_equals_the_plain_form(rows, width, of):
+    generator = torch.Generator().manual_seed(rows)
+    x, grad = (torch.randn(rows, width, generator=generator).to(DEVICE) for _ in range(2))
+    weight = torch.rand(rows, generator=generator).to(DEVICE)
+    sides = []
+    for form in (scale_rows.kernel, scale_rows.plain):
+        inputs = x.clone().requires_grad_(of != "weights"), weight.clone().requires_grad_(of != "rows")
+        out = form(*inputs)
+        sides.append((out, *torch.autograd.grad(out, [value for value in inputs if value.requires_grad], grad)))
+    for actual, expected in zip(*sides, strict=True):
+        close(actual, expected)
+
+
+@needs_triton
+@pytest.mark.parametrize(("rows", "width", "sizes"), [(1, 4, (3,)), (70, 70, (5, 6, 2)), (600, 20, (119, 4, 12))])
+def test_the_kernel_of_embeddings_equals_the_plain_form(rows, width, sizes):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.stack([torch.randint(size, (rows,), generator=generator) for size in sizes], 1).to(DEVICE)
+    offsets = torch.tensor(sizes).cumsum(0).sub(torch.tensor(sizes)).to(DEVICE)
+    table = torch.randn(sum(sizes), width, generator=generator).to(DEVICE)
+    grad = torch.randn(rows, width, generator=generator).to(DEVICE)
+    ours, plain = table.clone().requires_grad_(), table.clone().requires_grad_()
+    for small in (values, values.to(torch.uint8)):
+        out, expected = embedding_sum.kernel(ours, small, offsets), embedding_sum.plain(plain, values, offsets)
+        close(out, expected)
+    out.backward(grad)
+    expected.backward(grad)
+    close(ours.grad, plain.grad)

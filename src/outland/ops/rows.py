@@ -1,4 +1,4 @@
-"""Rows gathered by index and rows summed by index: each is the gradient of the other.
+"""Rows gathered by index and rows summed by index, each the gradient of the other; rows scaled, averaged, embedded.
 
 Sums by `index_add` and gradients of plain indexing are added by atomics, in an order that changes from run to run. With
 the rows grouped, each group is one sum, always in the same order.
@@ -11,15 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from outland.ops.csr import EdgeCSR, Segments, flatten_rows, prefers_csr
 from outland.ops.dispatch import op
 
 SegmentSum = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 _SUM = 0  # of the modes of an embedding bag
+_MOST = 2**14  # numbers that one program takes for a mean
 
 
-@op("outland.ops.triton.segment:gather_rows", lambda values, index, csr=None: csr is not None)
+@op("outland.ops.triton.rows:gather_rows", lambda values, index, csr=None: csr is not None)
 def gather_rows(values: Tensor, index: Tensor, csr: EdgeCSR | None = None) -> Tensor:
     """`values[index]`: `[N, ...]` to `[E, ...]`; `csr` groups the rows of the result by `index` `[E]`."""
     if csr is None or not prefers_csr(values):
@@ -28,7 +30,7 @@ def gather_rows(values: Tensor, index: Tensor, csr: EdgeCSR | None = None) -> Te
     return rows
 
 
-@op("outland.ops.triton.segment:scatter_rows", lambda values, index, num_rows, csr=None: csr is not None)
+@op("outland.ops.triton.rows:scatter_rows", lambda values, index, num_rows, csr=None: csr is not None)
 def scatter_rows(values: Tensor, index: Tensor, num_rows: int, csr: EdgeCSR | None = None) -> Tensor:
     """Sums of rows with equal `index` `[E]`: `[E, ...]` to `[num_rows, ...]`; `csr` groups `values` by it."""
     if csr is None or not prefers_csr(values):
@@ -37,7 +39,7 @@ def scatter_rows(values: Tensor, index: Tensor, num_rows: int, csr: EdgeCSR | No
     return total
 
 
-@op("outland.ops.triton.segment:pool", lambda values, segments, mean=False: segments.ptr is not None)
+@op("outland.ops.triton.rows:pool", lambda values, segments, mean=False: segments.ptr is not None)
 def pool(values: Tensor, segments: Segments, mean: bool = False) -> Tensor:
     """Sum, or mean, of each graph's rows: `[N, ...]` to `[B, ...]`; padding is left out, no rows give 0."""
     batch, ptr, sizes, padded = segments
@@ -47,6 +49,33 @@ def pool(values: Tensor, segments: Segments, mean: bool = False) -> Tensor:
         total = values.new_zeros(len(sizes) + padded, *values.shape[1:]).index_add_(0, batch, values)
     total = total[: len(sizes)]
     return total / sizes.clamp(min=1).reshape(-1, *[1] * (values.dim() - 1)) if mean else total
+
+
+@op(
+    "outland.ops.triton.rows:masked_mean",
+    lambda values, mask: mask is not None and values.dim() == 1 and 0 < len(values) <= _MOST,
+)
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of the rows of `values` `[B, ...]` that `mask` `[B]` marks, 0 if it marks none; None marks all."""
+    if mask is None:
+        return values.mean(0)
+    marked = mask.reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(marked, values, 0).sum(0) / mask.sum().clamp(min=1)
+
+
+@op("outland.ops.triton.rows:scale_rows", lambda x, weight: torch.is_grad_enabled() and x.dtype == weight.dtype)
+def scale_rows(x: Tensor, weight: Tensor) -> Tensor:
+    """`x` `[N, d]` with each row multiplied by its `weight` `[N]`."""
+    return x * weight[:, None]
+
+
+@op("outland.ops.triton.rows:embedding_sum")
+def embedding_sum(table: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+    """Sums of the embeddings of the categories `values` `[N, k]`: `[N, d]`.
+
+    `table` `[V, d]` has the embeddings of all columns' categories, those of column j from row `offsets[j]` on.
+    """
+    return functional.embedding(values.long() + offsets, table).sum(1)
 
 
 class GatherRows(torch.autograd.Function):

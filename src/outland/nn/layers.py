@@ -1,13 +1,40 @@
-"""Batch normalisation that leaves padding out and takes a batch of one row."""
+"""The layers that networks are built of: dropout, batch norm, feature encoders, linear maps of edges."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from outland import ops
-from outland.nn.dropout import Dropout
-from outland.ops import NormState
+from outland.graphs import Features, GraphBatch
+from outland.ops import DropoutDraws, DropoutSeeds, NormState, activate, embedding_sum
+
+
+class Dropout(nn.Module):
+    """`torch.nn.Dropout`, from a given generator: runs that train side by side do not take each other's draws.
+
+    Args:
+        p: probability of each entry to become 0 while training.
+
+    Attributes:
+        generator: where draws come from; None is PyTorch's own. Not saved with the module.
+        seeds: the same, for kernels.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+        self.generator: torch.Generator | None = None
+        self.seeds: DropoutSeeds | None = None
+
+    def draws(self) -> DropoutDraws | None:
+        """How entries are dropped, as operations take it; None outside training."""
+        return DropoutDraws(self.p, self.generator, self.seeds) if self.training else None
+
+    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
+        """`x` after a ReLU if asked, thinned and scaled up while training."""
+        return activate(x, relu, self.draws())
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -122,3 +149,49 @@ def synchronize_batch_norm(module: nn.Module) -> None:
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
             layer.synchronized = True
+
+
+class FeatureEncoder(nn.Module):
+    """Categories become the sum of one embedding for each column; real numbers are projected, or passed on as they are.
+
+    `width` None passes real numbers on; `out_width` is the width of the result in either case.
+    """
+
+    offsets: Tensor
+
+    def __init__(self, features: Features, width: int | None) -> None:
+        super().__init__()
+        self.out_width = width or features.width
+        self.table: nn.Embedding | None = None
+        self.linear: nn.Linear | None = None
+        if features.vocabulary is not None:
+            assert width is not None, "categories need a width to be embedded in"
+            sizes = torch.tensor(features.vocabulary)
+            self.table = nn.Embedding(sum(features.vocabulary), width)
+            self.register_buffer("offsets", sizes.cumsum(0) - sizes, persistent=False)
+            for rows in self.table.weight.split(features.vocabulary):
+                nn.init.xavier_uniform_(rows.data)
+        elif width is not None:
+            self.linear = nn.Linear(features.width, width)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """`[rows, columns]` to `[rows, out_width]`."""
+        if self.table is not None:
+            return embedding_sum(self.table.weight, values, self.offsets)
+        return values if self.linear is None else self.linear(values)
+
+
+def pair_linear(linear: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
+    """A linear map of `[h_source, h_target]` for every edge `[E, out]`."""
+    return ops.pair_linear(h, linear.weight, linear.bias, batch.edges)
+
+
+class PairLinear(nn.Linear):
+    """A `Linear(2·width, outputs)` on `[z_source, z_target]` of every edge."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(2 * width, outputs)
+
+    def forward(self, z: Tensor, batch: GraphBatch) -> Tensor:  # type: ignore[override]
+        """Node states `[N, width]` to edge values `[E, outputs]`."""
+        return pair_linear(self, z, batch)
