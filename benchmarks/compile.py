@@ -54,7 +54,7 @@ def cases(size: str, device: torch.device) -> dict[str, Case]:
     source, target = torch.randint(nodes, (2, edge_count), device=device)
     grouped = (EdgeCSR.from_edges(*ends, nodes) for ends in ((target, source), (source, target)))
     edges = Edges(torch.stack([source, target]), *grouped)
-    ratios = (segments(graphs, nodes, device), segments(graphs, edge_count, device), 0.5, 0.5, "hard")
+    ratios = (segments(graphs, nodes, device), segments(graphs, edge_count, device), (0.5, 0.5), "hard")
     norm, y = BatchNorm(WIDTH).to(device), torch.randint(3, (graphs,), device=device)
     node_mask, graph_mask = (torch.rand(count, device=device) < 0.9 for count in (nodes, graphs))
     heads = [random(*shape) for shape in ((nodes, WIDTH), (1, WIDTH), (1,), (1, 2 * WIDTH), (1,))]

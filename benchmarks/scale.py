@@ -66,60 +66,77 @@ class Cluster:
     between: float
 
 
-def simulate(tasks: list[Work], cluster: Cluster, seed: int = 0) -> dict[str, float]:
-    """Hand the tasks out in order to whoever is free; a machine that fails takes its tasks' unsaved work with it."""
-    generator, now, lost, given_up = random.Random(seed), 0.0, 0.0, 0
-    waiting, running, done_at = list(reversed(tasks)), dict[int, dict[int, tuple[Work, float]]](), 0.0
-    events: list[tuple[float, str, int, int, int]] = []
-    free = [(machine, worker) for machine in reversed(range(cluster.machines)) for worker in range(cluster.workers)]
-    life = [0] * cluster.machines
-    for machine in range(cluster.machines):
-        running[machine] = {}
-        heapq.heappush(events, (generator.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
-    open_tasks = len(tasks)
-    while open_tasks:
-        while waiting and free:
-            machine, worker = free.pop()
-            work = waiting.pop()
+class Simulation:
+    """Tasks are started in order wherever a worker is free; a machine that fails loses its tasks' unsaved work."""
+
+    def __init__(self, tasks: list[Work], cluster: Cluster, seed: int = 0) -> None:
+        self.tasks, self.cluster, self.generator = tasks, cluster, random.Random(seed)
+        self.now = self.lost = self.done_at = 0.0
+        self.given_up, self.open_tasks, self.waiting = 0, len(tasks), list(reversed(tasks))
+        machines = range(cluster.machines)
+        self.free = [(machine, worker) for machine in reversed(machines) for worker in range(cluster.workers)]
+        self.failures = [0] * cluster.machines
+        self.running: list[dict[int, tuple[Work, float]]] = [{} for _ in machines]
+        self.events: list[tuple[float, str, int, int, int]] = []  # time, kind, machine, worker, failures of the machine
+        for machine in machines:
+            self._plan_failure(machine)
+
+    def run(self) -> dict[str, float]:
+        """Hours until all tasks are done, and how the workers spent them."""
+        while self.open_tasks:
+            self._start_tasks()
+            self.now, kind, machine, worker, failures = heapq.heappop(self.events)
+            if kind == "back":
+                self.free += [(machine, slot) for slot in range(self.cluster.workers)]
+                self._plan_failure(machine)
+            elif kind == "done" and failures == self.failures[machine]:
+                self.running[machine].pop(worker)
+                self.free.append((machine, worker))
+                self.open_tasks, self.done_at = self.open_tasks - 1, self.now
+            elif kind == "fail":
+                self._fail(machine)
+        workers = self.cluster.machines * self.cluster.workers
+        return {
+            "hours": self.done_at / HOUR,
+            "worker_hours": self.done_at / HOUR * self.cluster.machines * self.cluster.workers,
+            "busy_share": sum(work.seconds for work in self.tasks) / workers / self.done_at,
+            "lost_worker_hours": self.lost / HOUR,
+            "begun_again": sum(work.tries - 1 for work in self.tasks),
+            "given_up": self.given_up,
+        }
+
+    def _plan_failure(self, machine: int) -> None:
+        after = self.generator.expovariate(1 / (self.cluster.between * HOUR))
+        heapq.heappush(self.events, (self.now + after, "fail", machine, 0, 0))
+
+    def _start_tasks(self) -> None:
+        while self.waiting and self.free:
+            machine, worker = self.free.pop()
+            work = self.waiting.pop()
             work.tries += 1
-            running[machine][worker] = (work, now)
-            heapq.heappush(events, (now + START + work.left, "done", machine, worker, life[machine]))
-        now, kind, machine, worker, lives = heapq.heappop(events)
-        if kind == "back":
-            free += [(machine, slot) for slot in range(cluster.workers)]
-            heapq.heappush(events, (now + generator.expovariate(1 / (cluster.between * HOUR)), "fail", machine, 0, 0))
-        elif kind == "done" and lives == life[machine]:
-            running[machine].pop(worker)
-            free.append((machine, worker))
-            open_tasks, done_at = open_tasks - 1, now
-        elif kind == "fail":
-            life[machine] += 1
-            free = [slot for slot in free if slot[0] != machine]
-            for work, begun in running[machine].values():
-                worked = max(0.0, now - begun - START)
-                saved = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
-                lost += now - begun - saved
-                work.left -= saved
-                if work.tries > MAX_RETRIES:
-                    given_up, open_tasks = given_up + 1, open_tasks - 1
-                else:
-                    waiting.append(work)
-            running[machine] = {}
-            heapq.heappush(events, (now + AWAY, "back", machine, 0, 0))
-    ideal = sum(work.seconds for work in tasks) / (cluster.machines * cluster.workers)
-    return {
-        "hours": done_at / HOUR,
-        "worker_hours": done_at / HOUR * cluster.machines * cluster.workers,
-        "busy_share": ideal / done_at,
-        "lost_worker_hours": lost / HOUR,
-        "begun_again": sum(work.tries - 1 for work in tasks),
-        "given_up": given_up,
-    }
+            self.running[machine][worker] = (work, self.now)
+            end = self.now + START + work.left
+            heapq.heappush(self.events, (end, "done", machine, worker, self.failures[machine]))
+
+    def _fail(self, machine: int) -> None:
+        self.failures[machine] += 1
+        self.free = [slot for slot in self.free if slot[0] != machine]
+        for work, begun in self.running[machine].values():
+            worked = max(0.0, self.now - begun - START)
+            saved = min(work.left, worked // work.saved * work.saved) if work.saved < math.inf else 0.0
+            self.lost += self.now - begun - saved
+            work.left -= saved
+            if work.tries > MAX_RETRIES:
+                self.given_up, self.open_tasks = self.given_up + 1, self.open_tasks - 1
+            else:
+                self.waiting.append(work)
+        self.running[machine] = {}
+        heapq.heappush(self.events, (self.now + AWAY, "back", machine, 0, 0))
 
 
 def often(tasks: list[tuple[float, float]], cluster: Cluster, times: int = 50) -> dict[str, float]:
     """The mean over so many histories of failures, and the hours of the second worst in twenty."""
-    histories = [simulate([Work(*task) for task in tasks], cluster, seed) for seed in range(times)]
+    histories = [Simulation([Work(*task) for task in tasks], cluster, seed).run() for seed in range(times)]
     mean = {name: sum(history[name] for history in histories) / times for name in histories[0]}
     return {**mean, "hours_at_worst": sorted(history["hours"] for history in histories)[int(0.9 * times)]}
 

@@ -84,6 +84,16 @@ class ReferenceSteps:
             data = next(self._iterator)
         self.model.step(data.to(self.device))
 
+    @torch.no_grad()
+    def evaluate(self, loaders: list[DataLoader]) -> None:
+        """Count the correct predictions of each part."""
+        self.model.eval()
+        for loader in loaders:
+            correct = 0
+            for data in loader:
+                data = data.to(self.device)
+                correct += int((self.model(data).argmax(1) == data.y).sum())
+
 
 def steps(device: torch.device, rounds: int) -> list[dict]:
     """ERM and AIA beside the reference on all four families."""
@@ -151,7 +161,7 @@ def epoch(device: torch.device, rounds: int) -> dict:
     loaders = [DataLoader(splits.graphs.select(index).to_data_list(), 64) for index in parts]
     evaluation = ours.trainer.new_evaluation()
 
-    def our_evaluation() -> None:
+    def evaluate() -> None:
         evaluation.run()
         evaluation.scores()
 
@@ -159,24 +169,16 @@ def epoch(device: torch.device, rounds: int) -> dict:
         for _ in range(len(ours.trainer.batches)):
             ours.step()
         synchronize(device)  # steps and evaluation share their memory, and one stream while training
-        our_evaluation()
-
-    @torch.no_grad()
-    def plain_evaluation() -> None:
-        plain.model.eval()
-        for loader in loaders:
-            correct = 0
-            for data in loader:
-                data = data.to(device)
-                correct += int((plain.model(data).argmax(1) == data.y).sum())
+        evaluate()
 
     def plain_epoch() -> None:
         for _ in range(len(plain.loader)):
             plain.step()
-        plain_evaluation()
+        plain.evaluate(loaders)
 
+    scored = {"ours": evaluate, "plain": lambda: plain.evaluate(loaders)}
     whole = time_in_turns({"ours": our_epoch, "plain": plain_epoch}, device, rounds, 1, warmup=1)
-    scoring = time_in_turns({"ours": our_evaluation, "plain": plain_evaluation}, device, rounds, 1, warmup=1)
+    scoring = time_in_turns(scored, device, rounds, 1, warmup=1)
     row = {
         "epoch_ms": {name: whole.ms(name) for name in whole},
         "ratio": whole.ratio(),

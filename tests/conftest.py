@@ -60,7 +60,7 @@ def quick_shift(monkeypatch):
     def measure(*sides, settings, **rest):
         return measure_shift(*sides, settings=rough, **rest)
 
-    monkeypatch.setattr("outland.shift.from_model.measure_shift", measure)
+    monkeypatch.setattr("outland.shift.measure.measure_shift", measure)
 
 
 @pytest.fixture(scope="session")

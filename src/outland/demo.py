@@ -9,7 +9,7 @@ from rich.table import Table
 from outland.graphs import Cache
 from outland.models import load_model
 from outland.models.messages import format_score
-from outland.report.masks import draw_masks
+from outland.report.drawing import draw_masks
 from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.callbacks import progress_callback
 from outland.training.run_folder import RunFolder

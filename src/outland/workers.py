@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -49,9 +49,8 @@ def _processes(function: Callable[[Any], Any], workers: int) -> Iterator[SimpleQ
 
     They are spawned: a fork would inherit the locks of torch's threads and of the cache.
     """
-    context = get_context("spawn")
+    context, processes = get_context("spawn"), []
     idle: SimpleQueue[Connection] = SimpleQueue()
-    processes = []
     try:
         for _ in range(workers):
             ours, theirs = context.Pipe()
@@ -89,29 +88,21 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
-    while True:
-        try:
-            item = pipe.recv()
-        except (EOFError, OSError):
-            return
-        response: tuple[Any, Exception | None]
-        try:
-            response = (function(item), None)
-        except Exception as error:
-            response = (None, _picklable(error))
-        try:
-            pipe.send(response)
-        except OSError:
-            return
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(_call(function, pipe.recv()))
 
 
-def _picklable(error: Exception) -> Exception:
-    """The error if it can be pickled, else an `OutlandError` with its name and message."""
+def _call(function: Callable[[Any], Any], item: Any) -> tuple[Any, Exception | None]:
+    """The result and no error; or no result and the error, as an `OutlandError` where it cannot be pickled."""
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return OutlandError(f"{type(error).__name__}: {error}")
-    return error
+        return function(item), None
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return None, OutlandError(f"{type(error).__name__}: {error}")
+        return None, error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from outland.models.explained_rows import explain_table
 from outland.models.table_predictions import TableReport, count_prediction
 from outland.report.advice import advise
 from outland.report.explain_page import explain_page
-from outland.report.prediction_summary import prediction_lines
+from outland.report.summaries import prediction_lines
 from outland.spec import RunSpec, load_splits
 from outland.storage.snapshots import read_snapshot
 from outland.training import run

@@ -24,7 +24,7 @@ def test_the_kernel_equals_the_plain_form(indicator):
     grad, sides = torch.randn(4, generator=generator).to(DEVICE), []
     for form in (ratio_penalties.kernel, ratio_penalties.plain):
         inputs = [mask.clone().requires_grad_() for mask in masks]
-        out = form(*inputs, *rows, 0.3, 0.6, indicator)
+        out = form(*inputs, *rows, (0.3, 0.6), indicator)
         sides.append((out, *torch.autograd.grad(out, inputs, grad)))
     for actual, expected in zip(*sides, strict=True):
         close(actual, expected)
@@ -42,13 +42,13 @@ def test_penalties_by_hand(indicator):
             excess = (piece.sum() / max(len(piece), 1) - ratio).abs()
             share = (piece > 0).float().sum() / max(len(piece), 1) - ratio
             total[graph] += (excess + (share if indicator == "hard" else 0)) * (is_node or len(piece) > 0)
-    close(ratio_penalties.plain(*masks, *rows, 0.3, 0.6, indicator), total)
+    close(ratio_penalties.plain(*masks, *rows, (0.3, 0.6), indicator), total)
 
 
 @needs_triton
 def test_penalties_of_no_graphs_have_no_gradient():
     node, edge = (torch.rand(PADDING).to(DEVICE).requires_grad_() for _ in range(2))  # padding alone
-    penalties = ratio_penalties.kernel(node, edge, segments([]), segments([]), 0.3, 0.6, "hard")
+    penalties = ratio_penalties.kernel(node, edge, segments([]), segments([]), (0.3, 0.6), "hard")
     assert penalties.shape == (0,)
     penalties.sum().backward()
     for mask in (node, edge):

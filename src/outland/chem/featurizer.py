@@ -75,9 +75,8 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     if molecule is None:
         return None
     molecule.UpdatePropertyCache(strict=False)
-    operations = chem.SanitizeFlags.SANITIZE_ALL ^ chem.SanitizeFlags.SANITIZE_PROPERTIES
     try:
-        chem.SanitizeMol(molecule, operations)
+        chem.SanitizeMol(molecule, chem.SanitizeFlags.SANITIZE_ALL ^ chem.SanitizeFlags.SANITIZE_PROPERTIES)
     except ValueError:
         return None
     return molecule
@@ -102,13 +101,11 @@ def _capped(value: int, maximum: int) -> int:
 
 
 def _atom(atom: Any) -> tuple[int, ...]:
-    number = atom.GetAtomicNum()
-    charge = atom.GetFormalCharge()
     return (
-        number - 1 if 1 <= number <= _MAX_ATOMIC_NUMBER else _MAX_ATOMIC_NUMBER,
+        _capped(atom.GetAtomicNum() - 1, _MAX_ATOMIC_NUMBER - 1),
         _category(_CHIRALITY, atom.GetChiralTag().name),
         _capped(atom.GetTotalDegree(), _MAX_DEGREE),
-        _capped(charge + _MAX_CHARGE, 2 * _MAX_CHARGE),
+        _capped(atom.GetFormalCharge() + _MAX_CHARGE, 2 * _MAX_CHARGE),
         _capped(atom.GetTotalNumHs(), _MAX_HYDROGENS),
         _capped(atom.GetNumRadicalElectrons(), _MAX_RADICALS),
         _category(_HYBRIDIZATION, atom.GetHybridization().name),

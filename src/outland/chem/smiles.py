@@ -24,50 +24,32 @@ _FEW = 8  # chunks below which starting processes costs more than it saves
 
 @dataclass(frozen=True)
 class MoleculeOptions:
-    """What to compute of each molecule besides its graph.
+    """What to compute of each molecule besides its graph."""
 
-    Args:
-        lenient: see `parse`.
-        scaffold: Bemis-Murcko scaffold, with chirality.
-        canonical: canonical SMILES, equal for duplicates.
-        fingerprint: Morgan fingerprint of radius 2, 2048 bits.
-    """
-
-    lenient: bool = False
-    scaffold: bool = True
-    canonical: bool = False
-    fingerprint: bool = False
+    lenient: bool = False  # see `parse`
+    scaffold: bool = True  # Bemis-Murcko, with chirality
+    canonical: bool = False  # SMILES, equal for duplicates
+    fingerprint: bool = False  # Morgan's of radius 2, 2048 bits
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a stream.
+    """Consecutive rows of a stream: the molecules that could be read, with what the options ask for."""
 
-    Args:
-        indices: positions in the stream of the molecules that could be read.
-        molecules, scaffolds, canonical, fingerprints: of those molecules; empty where the options leave them out.
-        failures: index and reason of each of the other rows.
-    """
-
-    indices: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)  # in the stream
     molecules: list[Molecule] = field(default_factory=list)
     scaffolds: list[str] = field(default_factory=list)
     canonical: list[str] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
-    failures: list[tuple[int, str]] = field(default_factory=list)
+    failures: list[tuple[int, str]] = field(default_factory=list)  # index and reason of each of the other rows
 
 
 def read_molecules(
     smiles: Iterable[Any], options: MoleculeOptions, title: str, total: int | None = None, workers: int | None = None
 ) -> Iterator[Chunk]:
-    """Featurize a stream of SMILES; yield chunks in order.
+    """Featurize a stream of SMILES or RDKit molecules; yield chunks in order.
 
-    Args:
-        smiles: the stream; it may contain RDKit molecules too.
-        options: what to compute.
-        title: of the progress bar.
-        total: length of the stream, if it is known.
-        workers: processes; by default one a core, or this one alone for a short stream.
+    There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
     rdkit()
     batches = _batched(smiles)
@@ -151,18 +133,16 @@ def _fingerprint(molecule: Any) -> bytes:
 
 def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> PackedGraphs:
     """Molecules as packed graphs with labels `y` and other `fields`; adjacent edges are each other's reverse."""
+    edge_index = torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
     edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
     starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
-    position = torch.arange(int(edge_counts.sum())) - starts
     return PackedGraphs(
         x=torch.from_numpy(np.concatenate([molecule.atoms for molecule in molecules])),
-        edge_index=to_smallest_int(
-            torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
-        ),
+        edge_index=to_smallest_int(edge_index),
         edge_attr=torch.from_numpy(np.concatenate([molecule.bonds for molecule in molecules])),
         node_counts=torch.tensor([len(molecule.atoms) for molecule in molecules]),
         edge_counts=edge_counts,
-        reverse=to_smallest_int(position ^ 1),
+        reverse=to_smallest_int((torch.arange(len(starts)) - starts) ^ 1),
         y=y,
         **fields,
     )

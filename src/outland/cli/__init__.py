@@ -23,8 +23,8 @@ for _command in (train.train, models.fit, models.predict, models.evaluate, model
     app.command(help=paragraphs(_command))(_command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"outland {__version__}")
         raise typer.Exit
 
@@ -63,14 +63,11 @@ def list_(
 
     tables = {"datasets": lists.datasets, "methods": lists.methods, "backbones": lists.backbones}
     named = {"settings": lists.settings, "recipes": lists.recipes}
-    if what in named:
-        Console().print(named[what](of))
-    elif what not in tables:
+    if what not in tables | named:
         raise unknown("list", what, [*tables, *named])
-    elif of is not None:
+    if what in tables and of is not None:
         raise OutlandError(f"only settings and recipes can be asked for by name: outland list settings {of}")
-    else:
-        Console().print(tables[what]())
+    Console().print(named[what](of) if what in named else tables[what]())
 
 
 app.command()(study.study)

@@ -5,21 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli.options import (
-    Data,
-    DatasetName,
-    Domain,
-    Environment,
-    Kind,
-    Smiles,
-    Split,
-    Strict,
-    Target,
-    TaskKind,
-    Time,
-    table_domain,
-    table_settings,
-)
+from outland.cli import options
 from outland.errors import OutlandError
 
 app = typer.Typer(help="Prepare, verify, count and draw datasets.", no_args_is_help=True)
@@ -27,44 +13,46 @@ GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's gen
 
 
 def _load(
-    dataset: str, domain: str | None, kind: str | None, seed: int, data: Path | None, table: Any = None
+    dataset: str, domain: str | None, kind: str | None, seed: int, data: Path | None, **columns: Any
 ) -> tuple[Any, Any, tuple[str, str]]:
+    """A dataset or the user's table, its splits, and their domain and kind."""
     from outland.datasets import DataFolder, find_dataset
 
-    source = find_dataset(dataset, table)
-    domain, kind = domain or source.domains[0], kind or source.kinds[0]
+    source = find_dataset(dataset, options.table_settings(dataset, **columns))
+    domain = options.table_domain(domain, columns.get("split"), columns.get("time")) or source.domains[0]
+    kind = kind or source.kinds[0]
     return source, source.load(domain, kind, seed, data=DataFolder(data)).check(), (domain, kind)
 
 
 @app.command()
 def prepare(
-    dataset: DatasetName,
-    domain: Domain = None,
-    kind: Kind = None,
+    dataset: options.DatasetName,
+    domain: options.Domain = None,
+    kind: options.Kind = None,
     seed: GeneratorSeed = 123,
-    data: Data = None,
-    smiles: Smiles = "smiles",
-    target: Target = None,
-    task: TaskKind = "auto",
-    environment: Environment = None,
-    split: Split = None,
-    time: Time = None,
-    strict: Strict = False,
+    data: options.Data = None,
+    smiles: options.Smiles = "smiles",
+    target: options.Target = None,
+    task: options.TaskKind = "auto",
+    environment: options.Environment = None,
+    split: options.Split = None,
+    time: options.Time = None,
+    strict: options.Strict = False,
 ) -> None:
     """Generate or convert a dataset into the cache, so that runs start at once; say what was found."""
     from outland.graphs import Cache
     from outland.report.dataset_text import print_description
 
-    table = table_settings(
-        dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time, strict=strict
-    )
-    _, splits, _ = _load(dataset, table_domain(domain, split, time), kind, seed, data, table)
+    columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    _, splits, _ = _load(dataset, domain, kind, seed, data, **columns, split=split, time=time, strict=strict)
     print_description(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
     typer.echo(f"cache: {Cache().folder}")
 
 
 @app.command()
-def verify(dataset: DatasetName, domain: Domain = None, kind: Kind = None, data: Data = None) -> None:
+def verify(
+    dataset: options.DatasetName, domain: options.Domain = None, kind: options.Kind = None, data: options.Data = None
+) -> None:
     """Check that the prepared graphs are, bit for bit, the published ones."""
     if Path(dataset).is_file():
         raise OutlandError(f"{dataset} is your own table: there is nothing published to compare it with")
@@ -82,7 +70,7 @@ def table(
     only: Annotated[
         list[str] | None, typer.Argument(metavar="[DATASET]...", help="By default all of the paper's.")
     ] = None,
-    data: Data = None,
+    data: options.Data = None,
 ) -> None:
     """Count graphs, nodes and edges beside the paper's table, cell by cell."""
     from rich.console import Console
@@ -91,35 +79,30 @@ def table(
     from outland.report.counts import compare_counts, counts_table
 
     cells, notes = compare_counts(only or [], DataFolder(data))
-    screen = Console()
-    screen.print(counts_table(cells))
-    for note in notes:
-        screen.print(note)
+    Console().print(counts_table(cells), *notes, sep="\n")
 
 
 @app.command()
 def show(
-    dataset: DatasetName,
-    domain: Domain = None,
-    kind: Kind = None,
+    dataset: options.DatasetName,
+    domain: options.Domain = None,
+    kind: options.Kind = None,
     seed: GeneratorSeed = 123,
     out: Annotated[Path | None, typer.Option(help=r"The picture. \[default: DATASET-SHIFT.png]")] = None,
-    data: Data = None,
-    smiles: Smiles = "smiles",
-    target: Target = None,
-    task: TaskKind = "auto",
-    environment: Environment = None,
-    split: Split = None,
-    time: Time = None,
+    data: options.Data = None,
+    smiles: options.Smiles = "smiles",
+    target: options.Target = None,
+    task: options.TaskKind = "auto",
+    environment: options.Environment = None,
+    split: options.Split = None,
+    time: options.Time = None,
 ) -> None:
     """Draw a few graphs of each part and training environment, so that a person sees the shift."""
-    from outland.report.gallery import draw_gallery
+    from outland.report.drawing import draw_gallery
     from outland.storage.files import writable_folder
 
-    own = table_settings(
-        dataset, smiles=smiles, target=target, task=task, environment=environment, split=split, time=time
-    )
-    source, splits, (domain, _) = _load(dataset, table_domain(domain, split, time), kind, seed, data, own)
+    columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    source, splits, (domain, _) = _load(dataset, domain, kind, seed, data, **columns, split=split, time=time)
     picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{domain}.png")
     writable_folder(picture.parent)
     draw_gallery(source, splits, picture, data)

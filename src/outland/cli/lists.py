@@ -97,6 +97,6 @@ def recipes(of: str | None = None) -> Table:
 def _table(*columns: str, **rest: Any) -> Table:
     """A table that folds long words and never cuts them, and whose first column has names to be typed as they are."""
     table = Table(**rest)
-    for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=place == 0)
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
     return table

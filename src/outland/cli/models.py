@@ -7,6 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+<<<<<<< HEAD
+from outland.cli import options
+from outland.errors import OutlandError, counted
+=======
 from outland.cli.options import (
     Data,
     Environment,
@@ -23,6 +27,7 @@ from outland.cli.options import (
     table_domain,
 )
 from outland.errors import OutlandError, counted, unknown
+>>>>>>> w-tests
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
@@ -39,17 +44,13 @@ Column = Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: 
 
 def fit(
     table: Table,
-    target: Target,
-    smiles: Smiles = "smiles",
+    target: options.Target,
+    smiles: options.Smiles = "smiles",
     out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
-    method: Annotated[
-        str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")
-    ] = "aia",
+    method: options.Method = "aia",
     domain: Annotated[
         str | None,
-        typer.Option(
-            help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]",
-        ),
+        typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
@@ -58,15 +59,15 @@ def fit(
         bool | None, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
     ] = None,
     compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Train ERM too, to compare with.")] = True,
-    set_: Settings = None,
-    recipe: Recipe = None,
-    task: TaskKind = "auto",
-    environment: Environment = None,
-    split: Split = None,
-    time: Time = None,
-    strict: Strict = False,
+    set_: options.Settings = None,
+    recipe: options.Recipe = None,
+    task: options.TaskKind = "auto",
+    environment: options.Environment = None,
+    split: options.Split = None,
+    time: options.Time = None,
+    strict: options.Strict = False,
     runs: Annotated[Path, typer.Option(help="Folder of runs, where an interrupted fit goes on.")] = Path("runs"),
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -78,7 +79,6 @@ def fit(
     """
     from rich.console import Console
 
-    from outland.cli.options import chosen_recipe, table_settings
     from outland.estimators.fitting import fit as fit_model
     from outland.models.folder import check_writable, save_model
     from outland.report.dataset_text import print_description
@@ -90,12 +90,12 @@ def fit(
     folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
     check_writable(folder, force)  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
-    settings = table_settings(str(table), **columns, split=split, time=time, strict=strict, required=True)
+    settings = options.table_settings(str(table), **columns, split=split, time=time, strict=strict, required=True)
     changes: dict[str, dict[str, Any]] = parse_assignments(set_ or [], GROUPS)
     given = {"epochs": epochs, "class_balance": balance}
     changes["train"] |= {name: value for name, value in given.items() if value is not None}
-    which: dict[str, Any] = {"domain": table_domain(domain, split, time) or "scaffold", "seed": seed}
-    start = chosen_recipe(recipe, str(table), settings)
+    which: dict[str, Any] = {"domain": options.table_domain(domain, split, time) or "scaffold", "seed": seed}
+    start = options.chosen_recipe(recipe, str(table), settings)
     spec = RunSpec.make(table.name, method, changes=changes, table=settings, recipe=start, **which)
     print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
     result = fit_model(spec, runs, compare=compare, device=device, callback=progress_callback())
@@ -107,7 +107,7 @@ def fit(
 
 
 def _file_name(name: str) -> str:
-    """Names of a table and a column as that of a file, which has no odd characters and no two dashes in a row."""
+    """A name without odd characters and without two dashes in a row."""
     return re.sub(r"[^\w]+", "-", name).strip("-")
 
 
@@ -119,7 +119,7 @@ def predict(
     shift: Annotated[
         bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
     ] = True,
-    folder: Data = None,
+    folder: options.Data = None,
     trust_code: TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
@@ -135,19 +135,19 @@ def predict(
     from outland.models.part_predictions import predict_part
     from outland.models.table_predictions import predict_table
     from outland.report.advice import advise
-    from outland.report.prediction_summary import prediction_lines
-    from outland.shift.from_model import FEWEST, shift_from_training
+    from outland.report.summaries import prediction_lines
+    from outland.shift.measure import shift_from_training
+    from outland.shift.pair import MIN_GRAPHS
 
     loaded = load_model(model, device, trust_code)
     files = DataFolder(folder)
     path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
     if is_table(data):
         report = predict_table(loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force)
-        graphs = report.sample.graphs() if len(report.sample.molecules) >= FEWEST else None
+        graphs = report.sample.graphs() if len(report.sample.molecules) >= MIN_GRAPHS else None
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files)
-    for line in prediction_lines(loaded, report):
-        typer.echo(line)
+    typer.echo("\n".join(prediction_lines(loaded, report)))
     measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
     typer.echo(advise(measured, report.share("far"), report.share("edge", "far"), loaded.assessment, loaded.kind[:-1]))
 
@@ -163,7 +163,7 @@ def evaluate(
     target: Annotated[
         list[str] | None, typer.Option(help=r"Column of labels; give it again for several. \[default: as in training]")
     ] = None,
-    folder: Data = None,
+    folder: options.Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     trust_code: TrustCode = False,
     device: Device = "cpu",
@@ -178,7 +178,7 @@ def evaluate(
     from outland.datasets.parts import is_table
     from outland.models import evaluate_models, load_model
     from outland.models.named_graphs import load_labelled_table, load_part
-    from outland.report.evaluation_text import evaluation_notes, evaluation_table
+    from outland.report.summaries import evaluation_notes, evaluation_table
 
     loaded = load_model(model, device, trust_code)
     notes: list[str] = []
@@ -211,7 +211,7 @@ def explain(
     most: Annotated[
         int | None, typer.Option(min=1, help=r"Draw at most so many rows. \[default: 1000 molecules, 60 graphs]")
     ] = None,
-    folder: Data = None,
+    folder: options.Data = None,
     trust_code: TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
@@ -249,9 +249,6 @@ def explain(
         more, title = len(graphs) > len(rows), part_title(loaded, data)
     writable_folder(path.parent)
     write_text(path, explain_page(loaded, rows, title, more, target))
-    kind = "molecule" if loaded.kind == "molecules" else "graph"
     first = f", the first of {title}; --most draws more" if more else ""
-    typer.echo(f"{path}: {counted(len(rows), kind)}{first}")
-    typer.echo(f"shaded: {weights_phrase(loaded)}")
-    for note in row_notes(loaded, rows):
-        typer.echo(note)
+    typer.echo(f"{path}: {counted(len(rows), loaded.kind[:-1])}{first}")
+    typer.echo("\n".join([f"shaded: {weights_phrase(loaded)}", *row_notes(loaded, rows)]))

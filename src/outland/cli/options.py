@@ -1,7 +1,8 @@
 """Options that several commands share."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +18,16 @@ def _folder(path: Path | None) -> Path | None:
     return path
 
 
+Method = Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Epochs = Annotated[int | None, typer.Option(help="Train for so many epochs instead.")]
+Limit = Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")]
 Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`, or the file of your own table.")
 ]
 Domain = Annotated[
-    str | None,
-    typer.Option(help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]"),
+    str | None, typer.Option(help=r"The domain that shifts: base, size, scaffold, ... \[default: the first one]")
 ]
 Kind = Annotated[str | None, typer.Option(help=r"How it shifts: covariate, concept or none. \[default: the first one]")]
 Data = Annotated[
@@ -69,6 +73,22 @@ def paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
+def assignments(words: list[str] | None, epochs: int | None, limit: int | None) -> list[str]:
+    """The words of --set, and the settings that --epochs and --limit stand for."""
+    given = {"train.epochs": epochs, "data.limit": limit}
+    return [*(words or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+
+
+@contextmanager
+def stoppable(advice: str) -> Iterator[None]:
+    """On Ctrl-C, say how to go on, and exit with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.secho(f"\nStopped. {advice}", err=True)
+        raise typer.Exit(130) from None
+
+
 def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:
     """The split that the user's columns ask for, where none is named."""
     return domain or ("column" if split else "time" if time else None)
@@ -108,18 +128,13 @@ def setting_hint(option: str, command: str) -> str:
     """How to write an option that is no option but the name of a setting; else nothing."""
     if command not in ("train", "study"):
         return ""
-    from dataclasses import fields
-
     from outland.methods import METHODS, method_settings
     from outland.nn import BackboneSettings
     from outland.training import DataSettings, TrainSettings
 
     name = option.lstrip("-").replace("-", "_")
-    groups: dict[str, list[Any]] = {"train": [TrainSettings], "data": [DataSettings], "backbone": [BackboneSettings]}
-    groups["method"] = [type(method_settings(method, {})) for method in METHODS]
-    found = [
-        f"--set {group}.{name}=VALUE"
-        for group, kinds in groups.items()
-        if any(name == field.name for kind in kinds for field in fields(kind))
-    ]
-    return f" Did you mean {' or '.join(found)}?" if found else ""
+    groups: dict[str, list[Any]] = {"train": [TrainSettings()], "data": [DataSettings()]}
+    groups |= {"backbone": [BackboneSettings()], "method": [method_settings(method, {}) for method in METHODS]}
+    names = [group for group, defaults in groups.items() if any(name in vars(settings) for settings in defaults)]
+    valid = " or ".join(f"--set {group}.{name}=VALUE" for group in names)
+    return f" Did you mean {valid}?" if valid else ""

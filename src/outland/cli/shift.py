@@ -2,25 +2,28 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+<<<<<<< HEAD
+from outland.cli import options
+=======
 from outland.cli.options import Data, Smiles, Target, TaskKind, TrustCode
+>>>>>>> w-tests
 from outland.errors import OutlandError, counted
 
 _SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
-First = Annotated[str, typer.Argument(metavar="A", help=_SIDE)]
-Second = Annotated[
-    str | None,
-    typer.Argument(metavar="[B]", help="The other set, named likewise; not with --model.", show_default=False),
-]
 
 
 def shift(
-    first: First,
-    second: Second = None,
+    first: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="The other set, named likewise; not with --model.", show_default=False),
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Measure from the training graphs of this model folder, instead of from B.")
     ] = None,
@@ -41,11 +44,18 @@ def shift(
     force: Annotated[bool, typer.Option("--force", help="Replace the picture if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "cpu",
+<<<<<<< HEAD
+    data: options.Data = None,
+    smiles: options.Smiles = "smiles",
+    target: options.Target = None,
+    task: options.TaskKind = "auto",
+=======
     data: Data = None,
     smiles: Smiles = "smiles",
     target: Target = None,
     task: TaskKind = "auto",
     trust_code: TrustCode = False,
+>>>>>>> w-tests
 ) -> None:
     """Measure how far apart two sets of graphs are: parts of a dataset, tables of molecules, or a model's training set.
 
@@ -63,15 +73,19 @@ def shift(
             "name two sets of graphs, A and B, or one and the --model whose training graphs are the other"
         )
     tables = _are_tables(first, second, model, picture, force)
-    files, options = DataFolder(data), {"settings": settings, "seed": seed, "device": find_device(device)}
+    files, how = DataFolder(data), {"settings": settings, "seed": seed, "device": find_device(device)}
     if model is not None:
+<<<<<<< HEAD
+        first, second, result, notes = _from_model(model, first, smiles, files, how)
+=======
         first, second, result, notes = _from_model(model, trust_code, first, smiles, files, options)
+>>>>>>> w-tests
     else:
         assert second is not None
-        sides = find_sides(first, second, _table(smiles, target, task), files)
-        used = labels and sides.labels
-        result = measure_shift(sides.first, sides.second, schema=sides.schema, labels=used, **options)
-        notes = list(sides.notes)
+        table = options.table_settings("", required=True, smiles=smiles, target=target, task=task)
+        sides = find_sides(first, second, table, files)
+        notes, used = list(sides.notes), labels and sides.labels
+        result = measure_shift(sides.first, sides.second, schema=sides.schema, labels=used, **how)
     news = _news(first, second, smiles, picture) if tables else {}
     plain = {"first": first, "second": second, **result.to_json(), "notes": [*notes, *result.notes], **news}
     if as_json:
@@ -81,7 +95,7 @@ def shift(
 
 
 def _are_tables(first: str, second: str | None, model: Path | None, picture: Path | None, force: bool) -> bool:
-    """Whether two tables are compared; refuse a picture of others, or one that is there."""
+    """Whether two tables are compared; a picture of others, or one that is there, is refused."""
     from outland.datasets.parts import is_table
 
     tables = model is None and is_table(first) and is_table(second or "")
@@ -92,21 +106,18 @@ def _are_tables(first: str, second: str | None, model: Path | None, picture: Pat
     return tables
 
 
-def _table(smiles: str, target: list[str] | None, task: str) -> Any:
-    from outland.datasets import TableSettings
-    from outland.settings import change
-
-    return change(TableSettings(""), {"smiles": smiles, "target": tuple(target or ()), "task": task}, "table")
-
-
 def _from_model(
+<<<<<<< HEAD
+    folder: Path, name: str, smiles: str, data: Any, how: dict[str, Any]
+=======
     folder: Path, trust_code: bool, name: str, smiles: str, data: Any, options: dict[str, Any]
+>>>>>>> w-tests
 ) -> tuple[str, str, Any, list[str]]:
     """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
     from outland.datasets.parts import is_table
     from outland.models import load_model
     from outland.models.named_graphs import load_part
-    from outland.shift.from_model import shift_from_training
+    from outland.shift.measure import shift_from_training
     from outland.tables.smiles_table import read_unlabelled
 
     model, notes = load_model(folder, trust_code=trust_code), list[str]()
@@ -114,21 +125,19 @@ def _from_model(
         graphs, notes = read_unlabelled(name, smiles)
     else:
         graphs = load_part(model, name, data=data)
-    result = shift_from_training(model, graphs, data=data, **options)
-    return f"training of {folder}", name, result, notes
+    return f"training of {folder}", name, shift_from_training(model, graphs, data=data, **how), notes
 
 
 def _news(first: str, second: str, smiles: str, picture: Path | None) -> dict[str, Any]:
-    """What is new in the second of two tables, and a map of both if it is wanted."""
+    """What is new in the second of two tables; a map of both is drawn to `picture`."""
+    from outland.report.drawing import draw_map
     from outland.shift.novelty import compare_tables
 
     names = _names(first, second)
-    found = compare_tables(Path(first), Path(second), smiles)
+    novelty = compare_tables(Path(first), Path(second), smiles)
     if picture is not None:
-        from outland.report.shift_map import draw_map
-
-        draw_map(found, names, picture)
-    return {"news": found.sentence(*names), "unseen_scaffolds": [list(one) for one in found.new_scaffolds]}
+        draw_map(novelty, names, picture)
+    return {"news": novelty.sentence(*names), "unseen_scaffolds": [list(entry) for entry in novelty.new_scaffolds]}
 
 
 def _names(first: str, second: str) -> tuple[str, str]:
@@ -138,8 +147,6 @@ def _names(first: str, second: str) -> tuple[str, str]:
 
 
 def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
-    from dataclasses import replace
-
     from outland.settings import change, parse_assignments
     from outland.shift import ShiftSettings
 
@@ -159,12 +166,10 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
 
     names = _names(plain["first"], plain["second"])
     table = Table("", "shift", "null", title=f"{names[0]} and {names[1]}")
-    rows = [("covariate (GCS)", result.covariate, result.null)]
+    table.add_row("covariate (GCS)", _number(result.covariate), _number(result.null))
     if result.correlation is not None:
-        rows.append(("correlation", result.correlation, result.correlation_null))
-    rows.append(("told apart", result.accuracy, result.accuracy_null))
-    for name, value, null in rows:
-        table.add_row(name, *(_number(one) for one in (value, null)))
+        table.add_row("correlation", _number(result.correlation), _number(result.correlation_null))
+    table.add_row("told apart", _number(result.accuracy), _number(result.accuracy_null))
     screen = Console(soft_wrap=True)
     screen.print(table)
     screen.print(result.sentence())

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli.engines import Address, Cpus, Engine, Gpus, SendBack, Shard, Workers, chosen_engine
-from outland.cli.options import Data, Track
-from outland.errors import OutlandError, counted
+from outland.cli import options
+from outland.errors import OutlandError, counted, unknown
 
 Only = Annotated[
     list[str] | None,
@@ -16,6 +15,21 @@ Only = Annotated[
         help="A ROW, a COLUMN or ROW/COLUMN, where * stands for anything; a dataset stands for its columns. "
         "Given again, it adds to what is kept.",
     ),
+]
+Engine = Annotated[str, typer.Option(metavar="local|ray", help="Who carries the runs out: this machine, or a cluster.")]
+Workers = Annotated[
+    int | None, typer.Option(help=r"local: so many processes of one thread each, on a CPU. \[default: 1]")
+]
+Address = Annotated[
+    str | None, typer.Option(help=r"ray: of the cluster. \[default: $RAY_ADDRESS, else this machine alone]")
+]
+Cpus = Annotated[float | None, typer.Option(help=r"ray: CPUs a task. \[default: 1]")]
+Gpus = Annotated[float | None, typer.Option(help=r"ray: GPUs a task. \[default: 1 where the cluster has any]")]
+SendBack = Annotated[
+    bool, typer.Option("--send-back", help="ray: send results here, where machines do not share the --out folder.")
+]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", help="Do one of N equal parts of the runs, for job arrays; no report.")
 ]
 
 
@@ -26,17 +40,16 @@ def study(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the report of what is there.")] = False,
-    epochs: Annotated[int | None, typer.Option(help="Train for so many epochs instead.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")] = None,
+    epochs: options.Epochs = None,
+    limit: options.Limit = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting of every run."),
+        list[str] | None, typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting of every run.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of studies: reports, and all their runs in `runs`.")] = Path(
         "studies"
     ),
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    data: Data = None,
+    device: options.Device = "auto",
+    data: options.Data = None,
     engine: Engine = "local",
     workers: Workers = None,
     address: Address = None,
@@ -44,7 +57,7 @@ def study(
     gpus: Gpus = None,
     send_back: SendBack = False,
     shard: Shard = None,
-    track: Track = None,
+    track: options.Track = None,
     tuned: Annotated[bool, typer.Option("--tuned", help="Take the best settings that `outland tune` found.")] = False,
     tuning: Annotated[Path, typer.Option(help="--tuned: folder of searches.")] = Path("tuning"),
 ) -> None:
@@ -57,80 +70,79 @@ def study(
     if name == "list":
         _list(seeds, device)
         return
-    from outland.studies import find_study
-
-    chosen = find_study(name)
-    words = [
-        *(set_ or []),
-        *([] if epochs is None else [f"train.epochs={epochs}"]),
-        *([] if limit is None else [f"data.limit={limit}"]),
-    ]
-    cells = chosen.cells(seeds, words, only or [])
-    who = chosen_engine(engine, workers, send_back, address=address, cpus=cpus, gpus=gpus)
-    if tuned:
-        from outland.studies.tuned import with_tuned_settings as best_of
-
-        cells = best_of(cells, tuning)
-    if shard is not None:
-        from outland.studies.jobs import shard as part_of
-
-        cells = part_of(cells, shard)
-    if dry_run:
-        _plan(chosen, cells, out, device)
-        return
-    how = {"retry": retry, "device": device, "engine": who, "track": track}
-    _carry_out(chosen, cells, out, words, data, how, report=report, shard=shard, tuned=tuned)
-
-
-def _carry_out(
-    chosen: Any,
-    cells: Any,
-    out: Path,
-    words: list[str],
-    data: Path | None,
-    how: dict[str, Any],
-    *,
-    report: bool,
-    shard: str | None,
-    tuned: bool,
-) -> None:
     from outland.datasets import DataFolder
-    from outland.report.study import write_report
-    from outland.studies.other_settings import describe_other_settings
+    from outland.studies import find_study
+    from outland.studies.jobs import shard as shard_cells
     from outland.studies.runner import run_study, study_outcome
+    from outland.studies.tuned import with_tuned_settings
 
-    files = DataFolder(data)
-    try:
-        outcome = study_outcome(chosen, cells, out) if report else run_study(chosen, cells, out, data=files, **how)
-    except KeyboardInterrupt:
-        typer.secho("\nStopped. The same command goes on from the last checkpoints.", err=True)
-        raise typer.Exit(130) from None
+    selected, words, files = find_study(name), options.assignments(set_, epochs, limit), DataFolder(data)
+    cells = selected.cells(seeds, words, only or [])
+    runner = _engine(engine, workers, address=address, cpus=cpus, gpus=gpus, send_back=send_back or None)
+    cells = with_tuned_settings(cells, tuning) if tuned else cells
+    cells = cells if shard is None else shard_cells(cells, shard)
+    if dry_run:
+        _plan(selected, cells, out, device)
+        return
+    with options.stoppable("The same command goes on from the last checkpoints."):
+        how: dict[str, Any] = {"retry": retry, "device": device, "engine": runner, "track": track, "data": files}
+        outcome = study_outcome(selected, cells, out) if report else run_study(selected, cells, out, **how)
     if shard is not None:
         typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
     else:
-        others = describe_other_settings(chosen, cells, out) if report and outcome.states.keys() != {"done"} else ""
-        if not outcome.states["done"]:
-            _tell_failures(outcome)
-            asked = " with these settings" if others or words else ""
-            told = f". {others}" if others else ""
-            raise OutlandError(f"no run of the study {chosen.name}{asked} is done: there is nothing to report{told}")
-        page = write_report(chosen, cells, out, words, files, tuned=tuned)
-        typer.echo(f"runs: {_counts(outcome)}")
-        if others:
-            typer.echo(f"note: {others}")
-        kept = "" if page.stem == chosen.name else f"; {chosen.name}.html is for the whole study in the paper's setting"
-        typer.echo(f"page: {page}  (also .md, .tex, .csv{kept})")
-    _tell_failures(outcome)
+        _report(selected, cells, out, outcome, report, words=words, data=files, tuned=tuned)
+    _print_failures(outcome)
     if outcome.failures:
         raise typer.Exit(1)
 
 
+def _engine(name: str, workers: int | None, **given: Any) -> Any:
+    """The engine of that name; options of the other one are refused."""
+    from outland.studies.engines.local import LocalEngine
+    from outland.studies.engines.ray import RayEngine
+
+    ray_options = {option: value for option, value in given.items() if value is not None}
+    if name == "local":
+        if ray_options:
+            raise OutlandError(f"--{next(iter(ray_options)).replace('_', '-')} is for --engine ray")
+        return LocalEngine(1 if workers is None else workers)
+    if name != "ray":
+        raise unknown("engine", name, ["local", "ray"])
+    if workers is not None:
+        raise OutlandError("--workers is for --engine local; on a cluster --cpus and --gpus say what each task needs")
+    return RayEngine(**ray_options)
+
+
+def _report(selected: Any, cells: Any, out: Path, outcome: Any, only_report: bool, **how: Any) -> None:
+    """Write the report of the runs that are done, or raise an error if none is."""
+    from outland.report.study import write_report
+    from outland.studies.other_settings import describe_other_settings
+
+    missing = only_report and outcome.states.keys() != {"done"}
+    others = describe_other_settings(selected, cells, out) if missing else ""
+    if not outcome.states["done"]:
+        _print_failures(outcome)
+        settings = " with these settings" if others or how["words"] else ""
+        note = f". {others}" if others else ""
+        raise OutlandError(f"no run of the study {selected.name}{settings} is done: there is nothing to report{note}")
+    page = write_report(selected, cells, out, **how)
+    typer.echo(f"runs: {_counts(outcome)}")
+    if others:
+        typer.echo(f"note: {others}")
+    is_part = page.stem != selected.name
+    whole = f"; {selected.name}.html is for the whole study in the paper's setting" if is_part else ""
+    typer.echo(f"page: {page}  (also .md, .tex, .csv{whole})")
+
+
 def _counts(outcome: Any) -> str:
-    states = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
-    return f"{states or 'none here'}; {len(outcome.executed)} carried out now"
+    return f"{_states(outcome) or 'none here'}; {len(outcome.executed)} carried out now"
 
 
-def _tell_failures(outcome: Any) -> None:
+def _states(outcome: Any) -> str:
+    return ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
+
+
+def _print_failures(outcome: Any) -> None:
     """A line for every error, with the runs that met it; whether that was now or before this command."""
     met: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for cell, folder, error in outcome.failures:
@@ -147,7 +159,7 @@ def _tell_failures(outcome: Any) -> None:
 
 def _list(seeds: int | None, device: str) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from outland.devices import find_device
     from outland.studies import STUDIES, find_study
@@ -155,24 +167,23 @@ def _list(seeds: int | None, device: str) -> None:
 
     speed = calibrate(find_device(device))
     table = Table(
+        *("study", Column("runs", justify="right"), Column("hours", justify="right"), "what it is"),
         caption="hours: of training, estimated for this machine, one run after another, from a second of training "
-        "steps; runs that studies share are done once"
+        "steps; runs that studies share are done once",
     )
-    for column in ("study", "runs", "hours", "what it is"):
-        table.add_column(column, justify="right" if column in ("runs", "hours") else "left")
     every: dict[str, float] = {}
     for name in STUDIES:
-        chosen = find_study(name)
-        number = seeds if seeds is None or chosen.repeats == "seeds" else min(seeds, chosen.seeds)
+        selected = find_study(name)
+        number = seeds if seeds is None or selected.repeats == "seeds" else min(seeds, selected.seeds)
         costs = {  # what is measured without a trained model is the study's own
             spec.slug if cell.row.trained else f"{name} {spec.slug}": estimate_seconds(spec, speed)
-            * chosen.trains(cell)
-            for cell in chosen.cells(number)
+            * selected.trains(cell)
+            for cell in selected.cells(number)
             for spec in cell.specs
         }
         every |= costs
-        shape = f"{len(chosen.rows)} × {len(chosen.columns)} cells"
-        table.add_row(name, str(len(costs)), _hours(costs), f"{chosen.title} ({shape})")
+        shape = f"{len(selected.rows)} × {len(selected.columns)} cells"
+        table.add_row(name, str(len(costs)), _hours(costs), f"{selected.title} ({shape})")
     table.add_section()
     table.add_row("all", str(len(every)), _hours(every), "each run once")
     Console().print(table)
@@ -183,7 +194,7 @@ def _hours(costs: dict[str, float]) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 0.1 else "< 0.1"
 
 
-def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
+def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
     from rich.console import Console
 
     from outland.devices import find_device
@@ -192,18 +203,17 @@ def _plan(chosen: Any, cells: Any, out: Path, device: str) -> None:
     from outland.studies.run_store import RunStore
     from outland.studies.runner import study_outcome
 
-    store = RunStore(chosen, out)
+    store = RunStore(selected, out)
     states = {cell.name: [store.state(cell, spec) for spec in cell.specs] for cell in cells}
-    Console().print(plan_table(chosen, cells, states))
-    outcome = study_outcome(chosen, cells, out)
+    Console().print(plan_table(selected, cells, states))
+    outcome = study_outcome(selected, cells, out)
     speed = calibrate(find_device(device))
     left = {
         spec.slug: estimate_seconds(spec, speed)
         for cell in cells
         for spec, state in zip(cell.specs, states[cell.name], strict=True)
-        if state in ("waiting", "begun") and chosen.trains(cell)
+        if state in ("waiting", "begun") and selected.trains(cell)
     }
-    told = ", ".join(f"{count:,} {state}" for state, count in outcome.states.items())
     togo = f"about {format_duration(sum(left.values()))} to train on this machine" if left else "nothing to train"
-    typer.echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {told}; {togo}")
-    _tell_failures(outcome)
+    typer.echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {_states(outcome)}; {togo}")
+    _print_failures(outcome)

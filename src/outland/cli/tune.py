@@ -1,23 +1,24 @@
 """`outland tune`: search a method's own space."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from outland.cli.options import Data, Domain, Kind, Seed
+from outland.cli import options
 from outland.errors import OutlandError
 
 
 def tune(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name from `outland list datasets`.")],
-    method: Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")],
+    method: options.Method,
     trials: Annotated[int, typer.Option(min=1, help="How many settings to try, in all processes together.")] = 20,
-    domain: Domain = None,
-    kind: Kind = None,
-    seed: Seed = 0,
-    epochs: Annotated[int | None, typer.Option(help="Train for so many epochs instead.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")] = None,
+    domain: options.Domain = None,
+    kind: options.Kind = None,
+    seed: options.Seed = 0,
+    epochs: options.Epochs = None,
+    limit: options.Limit = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="GROUP.NAME=VALUE", help="Change a setting of every trial.")
     ] = None,
@@ -25,8 +26,8 @@ def tune(
         "tuning"
     ),
     workers: Annotated[int, typer.Option(min=1, help="So many processes of one thread each, on a CPU.")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    data: Data = None,
+    device: options.Device = "auto",
+    data: options.Data = None,
 ) -> None:
     """Search for a method's best settings on OOD validation; trials that fall behind the median are given up.
 
@@ -38,24 +39,14 @@ def tune(
     from outland.studies.search import Search
     from outland.training import RunSpec
 
-    words = [
-        *(set_ or []),
-        *([] if epochs is None else [f"train.epochs={epochs}"]),
-        *([] if limit is None else [f"data.limit={limit}"]),
-    ]
-    base = RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed)
-    search = Search(base, trials, out)
-    try:
+    words = options.assignments(set_, epochs, limit)
+    search = Search(RunSpec.from_words(dataset, method, words, domain=domain, kind=kind, seed=seed), trials, out)
+    with options.stoppable("The same command goes on with the search."):
         search.run(workers, device=device, data=DataFolder(data))
-    except KeyboardInterrupt:
-        typer.secho("\nStopped. The same command goes on with the search.", err=True)
-        raise typer.Exit(130) from None
     _show(search.report(), search.folder)
 
 
 def _show(report: dict[str, Any], folder: Path) -> None:
-    from collections import Counter
-
     from rich.console import Console
     from rich.table import Table
 
@@ -69,8 +60,8 @@ def _show(report: dict[str, Any], folder: Path) -> None:
         table.add_row(str(row["number"]), *settings, value, str(row["epochs"] or "–"), row["state"])
     Console().print(table)
     counts = Counter(row["state"] for row in report["trials"])
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    typer.echo(f"{len(report['trials'])} trials of at most {report['budget']}: {told}")
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    typer.echo(f"{len(report['trials'])} trials of at most {report['budget']}: {states}")
     if report["best"] is None:
         raise OutlandError("no trial came to its end: there is nothing to recommend")
     best = " ".join(f"--set method.{name}={value}" for name, value in report["best"]["params"].items())

@@ -26,6 +26,7 @@ from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
 from outland.storage.files import checksum
 from outland.storage.raw_files import DataFolder, RawFile
+from outland.tables.splitting import permutation, split_at, split_both_sides
 
 DIGITS = 70000
 _TRAINING_DIGITS = 60000
@@ -90,17 +91,11 @@ class CMNIST(Dataset):
 
 @dataclass(frozen=True)
 class Assignment:
-    """Part, environment and colour of each digit.
-
-    Args:
-        parts: indices of the digits of each part.
-        environment: `[70000]`; 5 in validation and 6 in test.
-        color: row of the palette `[70000]`, or `LABEL`.
-    """
+    """Part, environment and colour of each digit."""
 
     parts: Mapping[str, Tensor]
-    environment: Tensor
-    color: Tensor
+    environment: Tensor  # [70000]; 5 in validation and 6 in test
+    color: Tensor  # row of the palette [70000], or `LABEL`
 
 
 def draw_assignments(seed: int) -> dict[str, Assignment]:
@@ -163,28 +158,26 @@ def _load_gray(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
 
 
 def _no_shift(rng: random.Random) -> Assignment:
-    order = _permutation(rng, DIGITS)
-    environment = torch.empty_like(order)
-    environment[order] = _environments(42000, 14000)
-    parts = {"train": order[:42000], "val": order[42000:56000], "test": order[56000:]}
-    return Assignment(parts, environment, torch.full_like(order, _WHITE))
+    order = permutation(rng, DIGITS)
+    environment = _environments(42000, 14000)[order.argsort()]
+    return Assignment(split_at(order, 42000, 56000), environment, torch.full_like(order, _WHITE))
 
 
 def _covariate(rng: random.Random) -> Assignment:
-    order = _permutation(rng, DIGITS)
+    order = permutation(rng, DIGITS)
     environment = _environments(56000, 7000)
     color = torch.tensor(_COVARIATE_COLORS)[environment]
-    return _shifted(order, _permutation(rng, 56000), 7000, environment, color)
+    return _shifted(order, permutation(rng, 56000), 7000, environment, color)
 
 
 def _concept(rng: random.Random) -> Assignment:
-    order = _permutation(rng, DIGITS)
+    order = permutation(rng, DIGITS)
     environment = _environments(42000, 14000)
     colors = []
     for index in environment.tolist():
         uniform = rng.randint(0, 9)
         colors.append(LABEL if rng.random() < _BIASES[index] else uniform)
-    return _shifted(order, _permutation(rng, 42000), 6300, environment, torch.tensor(colors))
+    return _shifted(order, permutation(rng, 42000), 6300, environment, torch.tensor(colors))
 
 
 def _environments(inside: int, validation: int) -> Tensor:
@@ -196,28 +189,7 @@ def _environments(inside: int, validation: int) -> Tensor:
 
 
 def _shifted(order: Tensor, within: Tensor, held_out: int, environment: Tensor, color: Tensor) -> Assignment:
-    """An assignment with parts on both sides of the shift.
-
-    Args:
-        order: the digits in drawn order; those of `train`, `id_val` and `id_test` come first.
-        within: permutation of these first digits.
-        held_out: size of each of `id_val` and `id_test`.
-        environment, color: of each digit of `order`.
-    """
-    inside, outside = order[within], order[len(within) :]
-    half = len(outside) // 2
-    parts = {
-        "train": inside[: -2 * held_out],
-        "id_val": inside[-2 * held_out : -held_out],
-        "id_test": inside[-held_out:],
-        "val": outside[:half],
-        "test": outside[half:],
-    }
+    """An assignment of the digits in drawn `order`, the first of which, permuted by `within`, are inside the shift."""
+    parts = split_both_sides(order[within], order[len(within) :], held_out)
     inverse = order.argsort()
     return Assignment(parts, environment[inverse], color[inverse])
-
-
-def _permutation(rng: random.Random, count: int) -> Tensor:
-    order = list(range(count))
-    rng.shuffle(order)
-    return torch.tensor(order)

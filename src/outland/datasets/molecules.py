@@ -18,24 +18,19 @@ from outland.errors import OutlandError
 from outland.graphs import PARTS, Cache, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
-from outland.tables.splitting import Parts, assign_environments, split_rows
+from outland.tables.splitting import Parts, assign_environments, permutation, split_rows
 
 _HOME = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 
 
 class MoleculeSet(Dataset):
-    """A CSV of molecules with one binary label; all graphs are one cache entry, which every split shares.
-
-    Attributes:
-        raw: the CSV.
-        target: its column of labels.
-        options: what is computed of each molecule.
-    """
+    """A CSV of molecules with one binary label; all graphs are one cache entry, which every split shares."""
 
     raw: ClassVar[RawFile]
-    target: ClassVar[str]
+    target: ClassVar[str]  # column of labels
     options: ClassVar[MoleculeOptions] = MoleculeOptions()
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size")
+    schema: ClassVar[Schema] = Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS)
 
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
@@ -47,11 +42,11 @@ class MoleculeSet(Dataset):
 
         def build() -> Splits:
             graphs = self._read((data or DataFolder()).fetch(self.raw))
-            return Splits(graphs, {"all": torch.arange(len(graphs))}, self._schema(0), key)
+            return Splits(graphs, {"all": torch.arange(len(graphs))}, self.schema, key)
 
         graphs = (cache or Cache()).load_or_build(key, build).graphs
         parts, environment = self._split(graphs, domain, kind, seed)
-        schema = self._schema(int(environment[parts["train"]].max()) + 1)
+        schema = replace(self.schema, environments=int(environment[parts["train"]].max()) + 1)
         source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
         return Splits(replace(graphs, environment=environment), parts, schema, source)
 
@@ -62,16 +57,12 @@ class MoleculeSet(Dataset):
         """The parts, and the environment of each graph."""
         raise NotImplementedError
 
-    def _schema(self, environments: int) -> Schema:
-        return Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, environments)
-
     def _read(self, path: Path) -> PackedGraphs:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [(row["smiles"], float(row[self.target])) for row in csv.DictReader(stream)]
         y = torch.tensor([label for _, label in rows])[:, None]
         packed, scaffolds = list[PackedGraphs](), list[str]()
-        smiles = (text for text, _ in rows)
-        for chunk in read_molecules(smiles, self.options, f"Reading {self.name}", len(rows)):
+        for chunk in read_molecules([smiles for smiles, _ in rows], self.options, f"Reading {self.name}", len(rows)):
             if chunk.indices:
                 index = torch.tensor(chunk.indices)
                 packed.append(pack_molecules(chunk.molecules, y[index], extra={"row": index}))
@@ -113,11 +104,9 @@ def _halve_smallest(sizes: Tensor, seed: int) -> Parts:
 
     So val and test have the same distribution, and which is which depends on the seed.
     """
-    tenth = int(0.1 * len(sizes))
-    order = sizes.argsort(stable=True).tolist()
-    small, large = order[: 2 * tenth], order[2 * tenth :]
-    random.Random(seed).shuffle(small)
-    return {"train": torch.tensor(large), "val": torch.tensor(small[:tenth]), "test": torch.tensor(small[tenth:])}
+    tenth, order = int(0.1 * len(sizes)), sizes.argsort(stable=True)
+    small = order[permutation(random.Random(seed), 2 * tenth)]
+    return {"train": order[2 * tenth :], "val": small[:tenth], "test": small[tenth:]}
 
 
 class Molhiv(MoleculeSet):
@@ -148,8 +137,8 @@ class Molhiv(MoleculeSet):
             raise OutlandError(
                 f"RDKit could read {len(graphs):,} of Molhiv's 41,127 molecules; the splits need them all"
             )
-        packed = files("outland.datasets").joinpath("splits", f"goodhiv_{domain}_seed123.json.gz").read_bytes()
-        lists: dict[str, list[int]] = json.loads(gzip.decompress(packed))
+        file = files("outland.datasets").joinpath("splits", f"goodhiv_{domain}_seed123.json.gz")
+        lists: dict[str, list[int]] = json.loads(gzip.decompress(file.read_bytes()))
         prefix = "no_shift" if kind == "none" else kind
         parts, environment = {}, torch.zeros(len(graphs), dtype=torch.long)
         for part in PARTS:

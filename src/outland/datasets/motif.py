@@ -10,22 +10,25 @@ Random numbers are drawn in the published order, so seed 123 gives the published
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, template
+from outland.datasets.motif_shapes import MOTIF_SIZE, Pair, Template, template
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
 from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.progress import track
 from outland.storage.raw_files import DataFolder
-from outland.tables.splitting import Parts
+from outland.tables.splitting import permutation, split_at, split_both_sides
 
+Draw = tuple[int, int, int, int]  # base, width, motif, environment
+Row = tuple[int, int, int, int, int, int]  # base, width, motif, anchor, label, environment
+
+_GRAPHS = 30000
 _COVARIATE_WIDTHS = (6, 10, 15, 30, 70)
 _CONCEPT_WIDTHS = (10, 40, 70)
 _BIASES = (0.99, 0.97, 0.95, 0.3, 0.0)  # of the three training environments, validation, test
@@ -85,43 +88,30 @@ class Motif(Dataset):
         return cache.load_or_build(keys[kind], build, lock_name=f"motif-{domain}-{seed}")
 
 
-@dataclass
-class _Drawn:
-    """Graphs in the order they are drawn: base, width, motif, anchor, label and environment of each; noise edges."""
-
-    rows: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
-    noise: list[list[Pair]] = field(default_factory=list)
-
-
 class _Sampler:
-    """The two random generators, and the draws of a graph whose base, width and motif are given."""
+    """The two random generators, and what is drawn from them."""
 
     def __init__(self, seed: int) -> None:
         self.python = random.Random(seed)
         self.numpy = np.random.RandomState(seed)
 
-    def add_graph(self, drawn: _Drawn, base: int, width: int, motif: int, environment: int) -> None:
-        """Draw the anchor of the motif, the noise edges and the label, and add the graph to `drawn`."""
+    def graph(self, base: int, width: int, motif: int, environment: int) -> tuple[Row, list[Pair]]:
+        """Draw the anchor of the motif, the noise edges and the label of a graph."""
         shape = template(base, width, motif)
         anchor = int(self.numpy.permutation(shape.base_size)[0])
-        joint = (anchor, shape.base_size)
-        noise: list[Pair] = []
-        attempts = (len(shape.edges) + 1) // 20
-        if attempts:
-            noise = self._noise(shape.size, {*shape.edges, joint}, shape.free, attempts)
+        noise = self._noise(shape, {*shape.edges, (anchor, shape.base_size)}, (len(shape.edges) + 1) // 20)
         label = self.python.randint(0, 2) if self.python.random() < 0.1 else motif
-        drawn.rows.append((base, width, motif, anchor, label, environment))
-        drawn.noise.append(noise)
+        return (base, width, motif, anchor, label, environment), noise
 
-    def _noise(self, size: int, edges: set[Pair], free: tuple[bool, ...], attempts: int) -> list[Pair]:
+    def _noise(self, shape: Template, edges: set[Pair], attempts: int) -> list[Pair]:
         randint, added = self.numpy.randint, []
         for _ in range(attempts):
             while True:
-                u, v = int(randint(0, size)), int(randint(0, size))
+                u, v = int(randint(0, shape.size)), int(randint(0, shape.size))
                 pair = (u, v) if u < v else (v, u)
                 if u != v and pair not in edges:
                     break
-            if free[u] or free[v]:
+            if shape.free[u] or shape.free[v]:
                 edges.add(pair)
                 added.append(pair)
         return added
@@ -132,10 +122,13 @@ class _Sampler:
     def base(self) -> int:
         return int(5 * self.numpy.random_sample())
 
-    def permutation(self, count: int) -> Tensor:
-        order = list(range(count))
-        self.python.shuffle(order)
-        return torch.tensor(order)
+    def covariate(self, index: int) -> int:
+        """The base or size of a graph under covariate shift: one of three in training, then 3, then 4."""
+        return self.python.randint(0, 2) if index < 24000 else 3 + (index >= 27000)
+
+    def biased(self, motif: int, environment: int) -> int:
+        """The base or size of a graph under concept shift: the motif's, or one of three at random."""
+        return motif if self.python.random() < _BIASES[environment] else self.python.randint(0, 2)
 
 
 def generate(domain: str, seed: int) -> Iterator[tuple[str, Splits]]:
@@ -144,132 +137,81 @@ def generate(domain: str, seed: int) -> Iterator[tuple[str, Splits]]:
     covariate = _base_covariate if domain == "base" else _size_covariate
     concept = _base_concept if domain == "base" else _size_concept
     for kind, draw in (("none", _no_shift), ("covariate", covariate), ("concept", concept)):
-        drawn, parts = draw(sampler, f"Motif {domain}, {kind} shift")
+        indices = track(range(_GRAPHS), f"Motif {domain}, {kind} shift", _GRAPHS)
+        graphs = _pack([sampler.graph(*draw(sampler, index)) for index in indices])
+        if kind == "none":
+            parts = split_at(permutation(sampler.python, _GRAPHS), 18000, 24000)
+            environment = torch.zeros(_GRAPHS, dtype=torch.long)
+            environment[parts["train"]] = torch.arange(18000) // 6000
+            graphs = replace(graphs, environment=environment)
+        else:
+            inside, held_out = (24000, 3000) if kind == "covariate" else (18000, 2700)
+            outside = torch.arange(inside, _GRAPHS)
+            parts = split_both_sides(permutation(sampler.python, inside), outside, held_out)
         source = {"dataset": "motif", "domain": domain, "kind": kind, "seed": seed}
-        yield kind, Splits(_pack(drawn), parts, Motif.schema, source)
+        yield kind, Splits(graphs, parts, Motif.schema, source)
 
 
-def _no_shift(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
-    drawn = _Drawn()
-    for index in track(range(30000), title, 30000):
-        base = sampler.base()
-        sampler.add_graph(drawn, base, 10 + sampler.offset(), index // 10000, 0)
-    order = sampler.permutation(30000)
-    environments = {index: position // 6000 for position, index in enumerate(order[:18000].tolist())}
-    drawn.rows = [(*row[:5], environments.get(index, 0)) for index, row in enumerate(drawn.rows)]
-    return drawn, {"train": order[:18000], "val": order[18000:24000], "test": order[24000:]}
+# Base, width, motif and environment of the graph with that index:
 
 
-def _covariate(sampler: _Sampler, title: str, draw: Callable[[_Drawn, str], None]) -> tuple[_Drawn, Parts]:
-    drawn = _Drawn()
-    parts = ["train"] * 24000 + ["val"] * 3000 + ["test"] * 3000
-    for part in track(parts, title, len(parts)):
-        draw(drawn, part)
-    order = sampler.permutation(24000)
-    return drawn, {
-        "train": order[:18000],
-        "id_val": order[18000:21000],
-        "id_test": order[21000:],
-        "val": torch.arange(24000, 27000),
-        "test": torch.arange(27000, 30000),
-    }
+def _no_shift(sampler: _Sampler, index: int) -> Draw:
+    return sampler.base(), 10 + sampler.offset(), index // 10000, 0
 
 
-def _base_covariate(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
+def _base_covariate(sampler: _Sampler, index: int) -> Draw:
+    motif = sampler.python.randint(0, 2)
+    base = sampler.covariate(index)
+    return base, 10 + sampler.offset(), motif, base
+
+
+def _size_covariate(sampler: _Sampler, index: int) -> Draw:
     randint = sampler.python.randint
-
-    def draw(drawn: _Drawn, part: str) -> None:
-        motif = randint(0, 2)
-        base = randint(0, 2) if part == "train" else {"val": 3, "test": 4}[part]
-        sampler.add_graph(drawn, base, 10 + sampler.offset(), motif, base)
-
-    return _covariate(sampler, title, draw)
+    size = sampler.covariate(index)
+    base, motif = randint(0, 4), randint(0, 2)
+    return base, _COVARIATE_WIDTHS[size] + randint(-5, 5), motif, size
 
 
-def _size_covariate(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
-    randint = sampler.python.randint
-
-    def draw(drawn: _Drawn, part: str) -> None:
-        size = randint(0, 2) if part == "train" else {"val": 3, "test": 4}[part]
-        base, motif = randint(0, 4), randint(0, 2)
-        sampler.add_graph(drawn, base, _COVARIATE_WIDTHS[size] + randint(-5, 5), motif, size)
-
-    return _covariate(sampler, title, draw)
+def _base_concept(sampler: _Sampler, index: int) -> Draw:
+    motif, environment = sampler.python.randint(0, 2), index // _CONCEPT_BLOCK
+    return sampler.biased(motif, environment), 10 + sampler.offset(), motif, environment
 
 
-def _concept(sampler: _Sampler, title: str, draw: Callable[[_Drawn, int, float], None]) -> tuple[_Drawn, Parts]:
-    drawn = _Drawn()
-    total = len(_BIASES) * _CONCEPT_BLOCK
-    for index in track(range(total), title, total):
-        block = index // _CONCEPT_BLOCK
-        draw(drawn, block, _BIASES[block])
-    order = sampler.permutation(18000)
-    return drawn, {
-        "train": order[:12600],
-        "id_val": order[12600:15300],
-        "id_test": order[15300:],
-        "val": torch.arange(18000, 24000),
-        "test": torch.arange(24000, 30000),
-    }
+def _size_concept(sampler: _Sampler, index: int) -> Draw:
+    randint, environment = sampler.python.randint, index // _CONCEPT_BLOCK
+    base, motif = sampler.base(), randint(0, 2)
+    width = _CONCEPT_WIDTHS[sampler.biased(motif, environment)] + randint(-5, 5)
+    return base, width, motif, environment
 
 
-def _base_concept(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
-    python = sampler.python
-
-    def draw(drawn: _Drawn, environment: int, bias: float) -> None:
-        motif = python.randint(0, 2)
-        width = 10 + sampler.offset()
-        base = motif if python.random() < bias else python.randint(0, 2)
-        sampler.add_graph(drawn, base, width, motif, environment)
-
-    return _concept(sampler, title, draw)
-
-
-def _size_concept(sampler: _Sampler, title: str) -> tuple[_Drawn, Parts]:
-    python = sampler.python
-
-    def draw(drawn: _Drawn, environment: int, bias: float) -> None:
-        base = sampler.base()
-        motif = python.randint(0, 2)
-        size = motif if python.random() < bias else python.randint(0, 2)
-        sampler.add_graph(drawn, base, _CONCEPT_WIDTHS[size] + python.randint(-5, 5), motif, environment)
-
-    return _concept(sampler, title, draw)
-
-
-def _pack(drawn: _Drawn) -> PackedGraphs:
+def _pack(drawn: list[tuple[Row, list[Pair]]]) -> PackedGraphs:
     """The graphs packed: edges in both directions, sorted by source, then target."""
-    shapes = [template(base, width, motif) for base, width, motif, *_ in drawn.rows]
-    base, _, motif, anchor, label, environment = np.array(drawn.rows).T
+    rows, noise = zip(*drawn, strict=True)
+    shapes = [template(base, width, motif) for base, width, motif, *_ in rows]
+    base, _, motif, anchor, label, environment = torch.tensor(rows).T.contiguous()
     nodes = np.array([shape.size for shape in shapes])
     base_size = nodes - MOTIF_SIZE
-    noise_counts = np.array([len(pairs) for pairs in drawn.noise])
-    noise = np.array([pair for pairs in drawn.noise for pair in pairs], dtype=np.int32).reshape(-1, 2)
-    joints = np.stack([anchor, base_size], axis=1).astype(np.int32)
+    joints = np.stack([anchor.numpy(), base_size], axis=1)
+    noise_edges = np.array([pair for pairs in noise for pair in pairs]).reshape(-1, 2)
+    pairs = np.concatenate([*(shape.array for shape in shapes), joints, noise_edges]).astype(np.int32)
     graph = np.arange(len(shapes))
-    owner = np.concatenate(
-        [np.repeat(graph, [len(shape.array) for shape in shapes]), graph, np.repeat(graph, noise_counts)]
-    )
-    pairs = np.concatenate([*(shape.array for shape in shapes), joints, noise])
-    owner = np.concatenate([owner, owner])
+    edges_of, noise_of = [len(shape.array) for shape in shapes], [len(pairs) for pairs in noise]
+    owner = np.tile(np.concatenate([np.repeat(graph, edges_of), graph, np.repeat(graph, noise_of)]), 2)
     pairs = np.concatenate([pairs, pairs[:, ::-1]])
-    largest = int(nodes.max())
-    order = np.argsort((owner * largest + pairs[:, 0]) * largest + pairs[:, 1], kind="stable")
-    owner, pairs = owner[order], pairs[order]
-    edge_index = torch.from_numpy(np.ascontiguousarray(pairs.T))
-    node_counts = torch.from_numpy(nodes)
-    edge_counts = torch.from_numpy(np.bincount(owner, minlength=len(shapes)))
-    base_counts = torch.from_numpy(base_size)
+    order = np.lexsort((pairs[:, 1], pairs[:, 0], owner))
+    edge_index = torch.from_numpy(np.ascontiguousarray(pairs[order].T))
+    node_counts, base_counts = torch.from_numpy(nodes), torch.from_numpy(base_size)
+    edge_counts = torch.from_numpy(np.bincount(owner))
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(node_counts)
     return PackedGraphs(
-        x=torch.ones(int(node_counts.sum()), 1),
+        x=torch.ones(len(first), 1),
         edge_index=to_smallest_int(edge_index),
         node_counts=node_counts,
         edge_counts=edge_counts,
-        y=torch.from_numpy(label.copy()),
+        y=label,
         reverse=to_smallest_int(reverse_edges(edge_index, node_counts, edge_counts)),
-        environment=torch.from_numpy(environment.copy()),
+        environment=environment,
         node_truth=torch.arange(len(first)) - first >= base_counts.repeat_interleave(node_counts),
         edge_truth=(edge_index >= base_counts.repeat_interleave(edge_counts)).all(0),
-        extra={"base": torch.from_numpy(base.copy()), "motif": torch.from_numpy(motif.copy())},
+        extra={"base": base, "motif": motif},
     )

@@ -79,7 +79,10 @@ def _batch_graphs(batch: Batch) -> Arrays:
 
 def segment(images: Bytes, first: int = 0) -> npt.NDArray[np.int64]:
     """The superpixel of each pixel `[G, H, W]`, from 0 to 74; `first` is the index of the first digit, for errors."""
-    slic = _slic()
+    try:
+        slic = import_module("skimage.segmentation").slic
+    except ImportError:
+        raise OutlandError("superpixels need scikit-image: pip install 'outland[images]'") from None
     fixed = {
         "n_segments": SUPERPIXELS,
         "enforce_connectivity": False,
@@ -116,13 +119,6 @@ def _mean_gray_and_center(images: Bytes, segments: npt.NDArray[np.int64]) -> tup
         (gray / 255).astype(np.float32).reshape(count, SUPERPIXELS),
         np.stack([y, x], axis=-1).reshape(count, SUPERPIXELS, 2),
     )
-
-
-def _slic() -> Any:
-    try:
-        return import_module("skimage.segmentation").slic
-    except ImportError:
-        raise OutlandError("superpixels need scikit-image: pip install 'outland[images]'") from None
 
 
 def _records(path: Path) -> list[Any]:

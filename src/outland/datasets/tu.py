@@ -38,38 +38,26 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Published:
-    """Counts of a collection: its archives are packed in more than one way, so that their content is checked.
+    """Counts of a collection: its archives are packed in more than one way, so that their content is checked."""
 
-    Args:
-        classes: graphs of each class, in order of the label.
-        nodes, edges: mean nodes and mean undirected edges a graph, self-loops left out, to two decimals.
-        labelled: whether nodes have labels.
-    """
-
-    classes: tuple[int, ...]
-    nodes: float
-    edges: float
-    labelled: bool
+    classes: tuple[int, ...]  # graphs of each class, in order of the label
+    nodes: float  # mean of a graph, to two decimals
+    edges: float  # mean of a graph, to two decimals: undirected, self-loops left out
+    labelled: bool  # whether nodes have labels
 
 
 class TU(Dataset):
-    """One collection; a domain is a fold, and all folds share one cache entry.
-
-    Attributes:
-        archive: the collection's name in its own files.
-        published: what the archive must hold.
-    """
+    """One collection; a domain is a fold, and all folds share one cache entry."""
 
     domains: ClassVar[tuple[str, ...]] = tuple(f"fold{number}" for number in range(FOLDS))
     kinds: ClassVar[tuple[str, ...]] = ("none",)
-    archive: ClassVar[str]
     published: ClassVar[Published]
 
     @property
     def file(self) -> RawFile:
         """The archive."""
-        home = "https://www.chrsmrrs.com/graphkerneldatasets"
-        return RawFile(f"tu/{self.archive}.zip", None, f"{home}/{self.archive}.zip")
+        archive = f"{self.name.upper()}.zip"
+        return RawFile(f"tu/{archive}", None, f"https://www.chrsmrrs.com/graphkerneldatasets/{archive}")
 
     def load(
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
@@ -89,8 +77,9 @@ class TU(Dataset):
 
     def read(self, path: Path) -> tuple[PackedGraphs, Features]:
         """The graphs of an archive and their node features; refuse one that does not hold the published graphs."""
-        graphs, features = read_archive(path, self.archive, self.published.labelled)
-        published, total = self.published, max(len(graphs), 1)
+        published = self.published
+        graphs, features = read_archive(path, self.name.upper(), published.labelled)
+        total = max(len(graphs), 1)
         counts = {
             "graphs": (len(graphs), sum(published.classes)),
             "graphs of each class": (tuple(torch.bincount(graphs.y).tolist()), published.classes),
@@ -100,7 +89,7 @@ class TU(Dataset):
         for quantity, (count, expected) in counts.items():
             if count != expected:
                 raise OutlandError(
-                    f"{path} does not hold the published {self.archive}: "
+                    f"{path} does not hold the published {self.name.upper()}: "
                     f"it has {count} {quantity}, not {expected}; replace or remove it"
                 )
         return graphs, features
@@ -111,7 +100,6 @@ class MUTAG(TU):
 
     name: ClassVar[str] = "mutag"
     summary: ClassVar[str] = "mutagenic or not: nitroaromatic compounds (2 classes, 188 graphs, ten folds)"
-    archive: ClassVar[str] = "MUTAG"
     published: ClassVar[Published] = Published((63, 125), 17.93, 19.79, labelled=True)
 
 
@@ -120,7 +108,6 @@ class NCI1(TU):
 
     name: ClassVar[str] = "nci1"
     summary: ClassVar[str] = "active against lung cancer or not: compounds (2 classes, 4,110 graphs, ten folds)"
-    archive: ClassVar[str] = "NCI1"
     published: ClassVar[Published] = Published((2053, 2057), 29.87, 32.30, labelled=True)
 
 
@@ -129,7 +116,6 @@ class PROTEINS(TU):
 
     name: ClassVar[str] = "proteins"
     summary: ClassVar[str] = "enzyme or not: proteins as secondary structures (2 classes, 1,113 graphs, ten folds)"
-    archive: ClassVar[str] = "PROTEINS"
     published: ClassVar[Published] = Published((663, 450), 39.06, 72.82, labelled=True)
 
 
@@ -138,7 +124,6 @@ class COLLAB(TU):
 
     name: ClassVar[str] = "collab"
     summary: ClassVar[str] = "field of physics of a circle of co-authors (3 classes, 5,000 graphs, ten folds)"
-    archive: ClassVar[str] = "COLLAB"
     published: ClassVar[Published] = Published((2600, 775, 1625), 74.49, 2457.22, labelled=False)
 
 
@@ -147,7 +132,6 @@ class IMDBBinary(TU):
 
     name: ClassVar[str] = "imdb-binary"
     summary: ClassVar[str] = "genre of a circle of actors (2 classes, 1,000 graphs, ten folds)"
-    archive: ClassVar[str] = "IMDB-BINARY"
     published: ClassVar[Published] = Published((500, 500), 19.77, 96.53, labelled=False)
 
 
@@ -156,7 +140,6 @@ class IMDBMulti(TU):
 
     name: ClassVar[str] = "imdb-multi"
     summary: ClassVar[str] = "genre of a circle of actors (3 classes, 1,500 graphs, ten folds)"
-    archive: ClassVar[str] = "IMDB-MULTI"
     published: ClassVar[Published] = Published((500, 500, 500), 13.00, 65.94, labelled=False)
 
 

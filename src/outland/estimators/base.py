@@ -20,7 +20,7 @@ from outland.methods import find_method
 from outland.models import Predictions, TrainedModel, load_model, save_model
 from outland.models.explanations import explain_graphs
 from outland.shift import ShiftResult, ShiftSettings
-from outland.shift.from_model import QUICK, shift_from_training
+from outland.shift.measure import QUICK, shift_from_training
 from outland.spec import RunSpec
 from outland.tables.duplicates import sorted_hashes
 from outland.training import RunRecord

@@ -9,7 +9,7 @@ from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
 from outland.models import Assessment, TrainedModel, evaluate_models, load_model
 from outland.models.summary import ShiftSummary
-from outland.shift.from_model import shift_from_training
+from outland.shift.measure import shift_from_training
 from outland.spec import RunSpec, load_splits
 from outland.storage.raw_files import DataFolder
 from outland.training.callbacks import Callback

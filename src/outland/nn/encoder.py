@@ -80,19 +80,17 @@ class Encoder(nn.Module):
             edge_states: what `edge_states(batch)` gives, where several passes share it.
             pool: the readout, a sum or mean over each graph's nodes.
         """
-        x = self.embed(batch) if states is None else states
-        if node_weight is not None:
-            x = scale_rows(x, node_weight)
+        x = self._entry(batch, node_weight, states)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
+        no_states: list[Tensor | None] = [None] * len(self.convs)
         initial, outputs = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
         ends_in_relu = not self.settings.residual and memory is None  # nothing is added after it
-        for depth, (conv, norm_layer) in enumerate(zip(self.convs, self.norms, strict=True)):
+        layers = zip(self.convs, self.norms, edge_states or no_states, strict=True)
+        for depth, (conv, norm_layer, edge_state) in enumerate(layers):
             assert isinstance(conv, Conv)
             is_last = depth == len(self.convs) - 1
-            edge_state = edge_states[depth] if edge_states else None
-            inputs = LayerInputs(batch, edge_weight, edge_state, nonnegative=depth > 0 and ends_in_relu)
-            h = conv.before_last(x, inputs, initial)
+            h = conv.before_last(x, LayerInputs(batch, edge_weight, edge_state, depth > 0 and ends_in_relu), initial)
             if is_last and pool is not None and (pooled := self.pool_early(h, conv, norm_layer, pool)) is not None:
                 return pooled
             after = (batch.node_mask, not is_last, self.dropout)
@@ -102,10 +100,12 @@ class Encoder(nn.Module):
             if self.virtual is not None and memory is not None and not is_last:
                 memory = self.virtual(memory, h, batch, node_weight)
                 h = h + batch.broadcast_to_nodes(memory)
-            outputs.append(h)
-            x = h
-        z = self._jump(outputs)
-        return z if pool is None else pool(z)
+            outputs.append(x := h)
+        return self._jump(outputs) if pool is None else pool(self._jump(outputs))
+
+    def _entry(self, batch: GraphBatch, node_weight: Tensor | None, states: Tensor | None) -> Tensor:
+        x = self.embed(batch) if states is None else states
+        return x if node_weight is None else scale_rows(x, node_weight)
 
     def pool_early(self, h: Tensor, conv: Conv, norm: nn.Module, pool: Pool) -> Tensor | None:
         """The readout taken before the last linear map instead of after it; None where more than that map is left.

@@ -28,21 +28,12 @@ def is_small(x: Tensor) -> bool:
     return is_allowed and has_tf32(x.device)
 
 
-def _supported(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    mask: Tensor | None,
-    state: NormState,
-    relu: bool = False,
-    dropout: DropoutDraws | None = None,
-) -> bool:
-    if not state.training and (dropout is not None or needs_grad(x, weight, bias)):
-        return False
-    return state.has_kernel and is_small(x)
-
-
-@op("outland.ops.triton.linear:linear_norm", _supported)
+@op(
+    "outland.ops.triton.linear:linear_norm",
+    lambda x, weight, bias, mask, state, relu=False, dropout=None: (
+        state.has_kernel and is_small(x) and (state.training or (dropout is None and not needs_grad(x, weight, bias)))
+    ),
+)
 def linear_norm(
     x: Tensor,
     weight: Tensor,

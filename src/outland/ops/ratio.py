@@ -9,23 +9,18 @@ from outland.ops.dispatch import op
 from outland.ops.segment import pool
 
 Indicator = Literal["hard", "soft", "none"]
+Ratios = tuple[float, float]
 _SHARPNESS = 10.0
 
 
 @op(
     "outland.ops.triton.ratio:ratio_penalties",
-    lambda node, edge, nodes, edges, node_ratio, edge_ratio, indicator="hard": (
+    lambda node, edge, nodes, edges, ratios, indicator="hard": (
         nodes.ptr is not None and edges.ptr is not None and indicator != "soft"
     ),
 )
 def ratio_penalties(
-    node: Tensor,
-    edge: Tensor,
-    nodes: Segments,
-    edges: Segments,
-    node_ratio: float,
-    edge_ratio: float,
-    indicator: Indicator = "hard",
+    node: Tensor, edge: Tensor, nodes: Segments, edges: Segments, ratios: Ratios, indicator: Indicator = "hard"
 ) -> Tensor:
     r"""The regulariser of AIA (equations 9 and 10) of each graph `[B]`, nodes and edges together.
 
@@ -37,11 +32,11 @@ def ratio_penalties(
     Args:
         node, edge: the masks M of nodes `[N]` and of edges `[E]`.
         nodes, edges: the rows of each graph.
-        node_ratio, edge_ratio: λ of either.
+        ratios: λ of nodes and of edges.
         indicator: the form of the second term.
     """
-    penalty = _penalty(node, nodes, node_ratio, indicator)
-    return penalty + _penalty(edge, edges, edge_ratio, indicator) * (edges.sizes > 0)
+    penalty = _penalty(node, nodes, ratios[0], indicator)
+    return penalty + _penalty(edge, edges, ratios[1], indicator) * (edges.sizes > 0)
 
 
 def _penalty(mask: Tensor, segments: Segments, ratio: float, indicator: Indicator) -> Tensor:

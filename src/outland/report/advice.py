@@ -17,14 +17,7 @@ _ADVICE = (
 def advise(
     shift: ShiftResult | None, far: float, unusual: float, assessment: Assessment | None, noun: str = "molecule"
 ) -> str:
-    """Advice on predictions for a table, and the numbers it follows from, in one line.
-
-    Args:
-        shift: from training to the table, if it was measured.
-        far, unusual: shares of the table's rows with these flags.
-        assessment: of the model, if it has one.
-        noun: what rows are.
-    """
+    """Advice on predictions for a table, given the shares of its rows that are far and unusual, and the reasons."""
     evidence = [
         f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
     ]

@@ -4,7 +4,6 @@ import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -50,14 +49,9 @@ _TITLE = "title:"  # before the gid of an artist whose name is shown under the p
 
 @dataclass(frozen=True)
 class Line:
-    """A named line of a chart.
+    """A line through points (x, y), with its name under the pointer and error bars of half-length `std`.
 
-    Args:
-        name: shown under the pointer.
-        points: x and y.
-        colour: number in the page's palette; None for one of many lines, which is faint.
-        dashed: whether it is.
-        std: half-length of the error bar at each point.
+    Its colour is a number in the page's palette, or None for one of many lines, which is faint.
     """
 
     name: str
@@ -77,12 +71,10 @@ class Bar:
     colour: int
 
 
-def _style() -> AbstractContextManager[None]:
-    """Matplotlib's settings while a chart is drawn and turned into SVG."""
+def _style() -> Any:
     import matplotlib
 
-    context: AbstractContextManager[None] = matplotlib.rc_context(_STYLE)
-    return context
+    return matplotlib.rc_context(_STYLE)
 
 
 def _new_axes(width: float, height: float, left: float, right: float, bottom: float, top: float) -> Any:

@@ -33,15 +33,14 @@ def compare_counts(only: list[str], data: DataFolder | None = None) -> tuple[lis
     for name in only:
         if name not in names:
             raise unknown("dataset of the paper", name, names)
-    counts: list[Count] = []
-    notes: list[str] = []
+    counts, notes = list[Count](), list[str]()
     for index, column in enumerate(published["columns"]):
         dataset, _, domain = column.partition("-")
         if only and dataset not in only:
             continue
         splits = _load(dataset, domain, data, notes)
         for part in ("train", "val", "test"):
-            ours = _counts(splits, part) if splits is not None else {}
+            ours = {} if splits is None else _counts(splits, part)
             for quantity in ("graphs", "nodes", "edges"):
                 paper = float(published[part][quantity][index])
                 counts.append(Count(column, part, quantity, paper, ours.get(quantity)))
@@ -73,9 +72,8 @@ def _counts(splits: Splits, part: str) -> dict[str, float]:
 def counts_table(counts: list[Count]) -> Table:
     """A table for the terminal: our number, and the paper's where it differs."""
     columns = list(dict.fromkeys(count.column for count in counts))
-    table = Table(
-        "", *(column.replace("-", "\n") for column in columns), title="Ours, and the paper's where it differs (≠)"
-    )
+    headers = (column.replace("-", "\n") for column in columns)
+    table = Table("", *headers, title="Ours, and the paper's where it differs (≠)")
     for part, quantity in dict.fromkeys((count.part, count.quantity) for count in counts):
         row = [count for count in counts if (count.part, count.quantity) == (part, quantity)]
         table.add_row(f"{part} {quantity}", *(_format(count) for count in row))

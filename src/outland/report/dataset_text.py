@@ -51,13 +51,12 @@ def _unscorable(splits: Splits) -> list[str]:
     """Warnings for parts with one class only, on which a ranking metric is undefined."""
     if splits.schema.task.kind != "binary":
         return []
-    lines = []
-    for part, index in splits.parts.items():
-        y = splits.graphs.y[index]
-        single_class = [((column == 0).sum() == 0) | ((column == 1).sum() == 0) for column in y.T]
-        if all(single_class):
-            lines.append(f"warning: {part} has one class only, so it cannot be scored; another --domain may do better")
-    return lines
+    labels = {part: splits.graphs.y[index] for part, index in splits.parts.items()}
+    return [
+        f"warning: {part} has one class only, so it cannot be scored; another --domain may do better"
+        for part, y in labels.items()
+        if not ((y == 0).any(0) & (y == 1).any(0)).any()
+    ]
 
 
 def _balance(splits: Splits) -> str:
@@ -76,8 +75,7 @@ def _balance(splits: Splits) -> str:
 
 def print_description(splits: Splits, quarantine: Path) -> None:
     """Print the description of a dataset, and write the rows set aside to `quarantine`, if there are any."""
-    for line in describe_dataset(splits):
-        typer.echo(line)
+    typer.echo("\n".join(describe_dataset(splits)))
     if splits.source.get("quarantine"):
         writable_folder(quarantine.parent)
         write_quarantine(splits, quarantine)

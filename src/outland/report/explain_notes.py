@@ -8,7 +8,7 @@ from outland.models import TrainedModel
 from outland.models.explained_rows import ExplainedRow
 from outland.models.explanations import weights_phrase
 from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase, threshold_phrase
-from outland.tables.duplicates import training_rows_note
+from outland.report.summaries import training_rows_notes
 
 _MIN_STD = 0.05  # of weights, below which a mask counts as constant
 
@@ -22,8 +22,7 @@ def constant_summary(weights: Iterable[float]) -> str:
 def constant_weights(rows: Sequence[ExplainedRow]) -> tuple[str, str]:
     """`constant_summary` of all atoms and of all bonds."""
     atoms = constant_summary(weight for row in rows for weight in row.node_weights)
-    bonds = constant_summary(weight for row in rows for weight in row.edge_weights)
-    return atoms, bonds
+    return atoms, constant_summary(weight for row in rows for weight in row.edge_weights)
 
 
 def constant_weights_note(nodes: str, edges: str, names: tuple[str, str] = ("atoms", "bonds")) -> str:
@@ -46,10 +45,9 @@ def node_and_edge(model: TrainedModel) -> tuple[str, str]:
 def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
     """What shaded and pale parts of the drawings mean."""
     node, edge = node_and_edge(model)
-    lines = [f"Shading is {weights_phrase(model)}."]
+    lines, layers = [f"Shading is {weights_phrase(model)}."], model.method.mask_depth
     if model.method.has_masks:
         lines.append(f"Pale parts are environment. {MASK_MEANING}")
-    layers = model.method.mask_depth
     if model.method.has_masks and layers:
         lines.append(
             f"Each {node} stands for its neighbourhood: {model.method.name} weighs {node}s after {layers} layers of "
@@ -84,20 +82,15 @@ def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
 
 def error_tolerance(model: TrainedModel, target: int = 0) -> tuple[float, str]:
     """The largest error of a regression that counts as right, and a clause on what that is."""
-    for score in [] if model.assessment is None else model.assessment.of("test")[target : target + 1]:
+    if model.assessment is not None:
+        score = model.assessment.of("test")[target]
         if score.score.value is not None and not score.too_few:
             return score.score.value, "the model's usual error (root mean square) on held-out molecules"
     return model.task.std[target], "the spread of the labels in training"
-
-
-def training_rows_notes(rows: Sequence[ExplainedRow]) -> list[str]:
-    """A sentence on rows that the model was trained on, if there are any."""
-    note = training_rows_note(sum(row.is_training for row in rows), len(rows))
-    return [f"{note}."] if note else []
 
 
 def row_notes(model: TrainedModel, rows: Sequence[ExplainedRow]) -> list[str]:
     """What the command line says of the rows of a page."""
     node, edge = node_and_edge(model)
     note = constant_weights_note(*constant_weights(rows), (f"{node}s", f"{edge}s"))
-    return [*filter(None, [note]), *training_rows_notes(rows)]
+    return [*filter(None, [note]), *training_rows_notes(sum(row.is_training for row in rows), len(rows))]

@@ -11,15 +11,10 @@ from outland.models.explained_rows import ExplainedRow
 from outland.models.fragments import rank_pieces
 from outland.models.knn import FLAGS
 from outland.report.charts import graph_chart
-from outland.report.explain_notes import (
-    columns_note,
-    constant_weights,
-    error_tolerance,
-    shading_note,
-    training_rows_notes,
-)
+from outland.report.explain_notes import columns_note, constant_weights, error_tolerance, shading_note
 from outland.report.html import render_page
 from outland.report.molecule_svg import draw_molecule, draw_piece
+from outland.report.summaries import training_rows_notes
 from outland.tables.labels import parse_number
 
 _MAX_CELLS = 4  # of the row, beside a molecule
@@ -28,20 +23,19 @@ _MAX_CELLS = 4  # of the row, beside a molecule
 def explain_page(
     model: TrainedModel, rows: Sequence[ExplainedRow], data: str, left_out: bool = False, target: str | None = None
 ) -> str:
-    """The page as text; what comes from a table is escaped.
-
-    Args:
-        model: that predicts.
-        rows: of `explain_table` or `explain_part`.
-        data: name of the table or part.
-        left_out: whether it has more rows.
-        target: one of the model's, by default its first.
-    """
+    """The page as text, of the table or part called `data`; `left_out` says whether that has more rows."""
     readable = [row for row in rows if row.prediction]
     known = any(row.truth for row in rows)
     nodes, edges = constant_weights(readable)
+<<<<<<< HEAD
+    number = model.targets.index(target) if target in model.targets else 0
+    seen = sum(row.is_training for row in rows)
+    notes = [shading_note(model, nodes, edges), columns_note(model, known, number)]
+    notes += [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(seen, len(rows))]
+=======
     number = model.target_index(target)
     notes = [shading_note(model, nodes, edges), columns_note(model, known, number), *_training_notes(rows)]
+>>>>>>> w-tests
     molecules = [(row.smiles, row.node_weights) for row in readable if row.smiles and not nodes]
     return render_page(
         "explain.html",
@@ -53,7 +47,7 @@ def explain_page(
         model=model,
         made=time.strftime("%Y-%m-%d"),
         notes=notes,
-        any_seen=any(row.is_training for row in rows),
+        any_seen=seen > 0,
         stable=model.method.has_masks,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
@@ -66,10 +60,6 @@ def explain_page(
             for piece in rank_pieces(molecules)
         ],
     )
-
-
-def _training_notes(rows: Sequence[ExplainedRow]) -> list[str]:
-    return [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(rows)]
 
 
 def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges: bool) -> dict[str, Any]:

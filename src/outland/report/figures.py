@@ -15,40 +15,23 @@ _AIA, _REFERENCE = 0, 1  # their numbers in the palette, on every page
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings under one heading.
-
-    Args:
-        kind: as in `Study.figures`.
-        title: over them.
-        caption: under them.
-        drawings: SVG.
-        legend: colours and their names.
-        columns: of the grid they stand in; 0 leaves it to the page.
-        width: of a column of the grid, in pixels.
-        column_titles: over the columns of the grid.
-    """
+    """SVG drawings under one heading; `kind` is one of `Study.figures`."""
 
     kind: str
     title: str
     caption: str
     drawings: list[str]
-    legend: Sequence[tuple[int | None, str]] = ()
-    columns: int = 0
-    width: int = 150
+    legend: Sequence[tuple[int | None, str]] = ()  # colours and their names
+    columns: int = 0  # of the grid they stand in; 0 leaves it to the page
+    width: int = 150  # of a column, in pixels
     column_titles: Sequence[str] = ()
 
 
 def figures(results: Results, pictures: Mapping[str, list[dict[str, Any]]]) -> list[Figure]:
     """The study's figures, as far as there is something to draw."""
-    makers: dict[str, Callable[[], Figure | None]] = {
-        "bars": lambda: bars(results),
-        "curves": lambda: curves(results),
-        "ranks": lambda: ranks(results),
-        "learning": lambda: learning(results),
-        "masks": lambda: masks(pictures),
-        "augmented": lambda: augmented(results),
-    }
-    drawn = [makers[kind]() for kind in results.study.figures]
+    makers: dict[str, Callable[[Results], Figure | None]]
+    makers = {"bars": bars, "curves": curves, "ranks": ranks, "learning": learning, "augmented": augmented}
+    drawn = [masks(pictures) if kind == "masks" else makers[kind](results) for kind in results.study.figures]
     return [figure for figure in drawn if figure is not None and figure.drawings]
 
 
@@ -68,7 +51,7 @@ def bars(results: Results) -> Figure:
             for group in dict.fromkeys(row.group for row in results.rows):
                 rows = [row for row in results.rows if row.group == group]
                 drawings += _bars(results, rows, column, quantity)
-    caption = "Whiskers are one standard deviation over " + results.study.repeats + "."
+    caption = f"Whiskers are one standard deviation over {results.study.repeats}."
     if results.study.reference:
         caption += f" The dashed line is {results.study.reference}."
     return Figure("bars", "Side by side", caption, drawings)
@@ -132,17 +115,12 @@ def ranks(results: Results) -> Figure | None:
 
 def learning(results: Results) -> Figure:
     """Scores on the validation and test parts, epoch by epoch, mean over runs."""
-    colours = row_colours(results.rows, results.study.reference)
-    drawings = []
+    drawings, reference = [], results.study.reference
+    colours = row_colours(results.rows, reference)
     for column in results.columns:
         for part, name in (("val", "validation"), ("test", "test")):
             lines = [
-                Line(
-                    row.name,
-                    _curve(results, row, column, part),
-                    colours[row.name],
-                    row.label == results.study.reference,
-                )
+                Line(row.name, _curve(results, row, column, part), colours[row.name], row.label == reference)
                 for row in results.rows
             ]
             if any(line.points for line in lines):
@@ -196,8 +174,7 @@ def rescaled(picture: Mapping[str, Any]) -> dict[str, Any]:
 
 def augmented(results: Results) -> Figure:
     """Augmented graphs from the first epoch to the last, the truth first."""
-    drawings: list[str] = []
-    titles: list[str] = []
+    drawings, titles = list[str](), list[str]()
     for row in results.rows:
         for column in results.columns:
             runs = results.measurements.get(f"{row.name}/{column.label}", {})

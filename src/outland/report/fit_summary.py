@@ -39,19 +39,16 @@ def _format(interval: Interval, metric: str) -> str:
 
 def summary_sentences(result: FitResult, folder: Path, table: str) -> list[str]:
     """How good the model is, against ERM, how long it took, and what to do next."""
-    model = result.model
+    model, sentences = result.model, []
     assert model.assessment is not None
-    held_out = model.assessment.of("test")
-    several = len(held_out) > 1
-    sentences = []
-    for validation, score in zip(model.assessment.of("val"), held_out, strict=True):
-        own = [
+    for validation, score in zip(model.assessment.of("val"), model.assessment.of("test"), strict=True):
+        lines = [
             _quality(result, score),
             calibration_sentence(score, model.spec.domain, model.classes),
             *_comparison_of_parts(validation, score, model.spec.domain),
             *_comparison_with_erm(result, score),
         ]
-        sentences += [f"{score.target}: {line}" if several else line for line in own if line]
+        sentences += [f"{score.target}: {line}" if len(model.targets) > 1 else line for line in lines if line]
     return [
         *sentences,
         *_distance(result),
@@ -117,14 +114,14 @@ def _comparison_with_erm(result: FitResult, score: PartScore) -> list[str]:
         return []
     value, low, high = difference.value, difference.low, difference.high
     scale, digits = (1, 3) if score.metric == "rmse" else (100, 1)
+    sentence = f"Against ERM, plain training: {scale * value:+.{digits}f}"
     if low is None or high is None:
-        few = "molecules of so few scaffolds cannot tell whether that is luck"
-        return [f"Against ERM, plain training: {scale * value:+.{digits}f}; {few}."]
-    numbers = f"{scale * value:+.{digits}f} ({scale * low:+.{digits}f} to {scale * high:+.{digits}f})"
+        return [f"{sentence}; molecules of so few scaffolds cannot tell whether that is luck."]
+    sentence += f" ({scale * low:+.{digits}f} to {scale * high:+.{digits}f})"
     if low <= 0 <= high:
-        return [f"Against ERM, plain training: {numbers}; so few molecules show no difference."]
-    word, name = "better" if (value > 0) is (score.metric != "rmse") else "worse", result.model.method.name
-    return [f"Against ERM, plain training: {numbers}; on these molecules {name} is {word} (one seed)."]
+        return [f"{sentence}; so few molecules show no difference."]
+    word = "better" if (value > 0) is (score.metric != "rmse") else "worse"
+    return [f"{sentence}; on these molecules {result.model.method.name} is {word} (one seed)."]
 
 
 def _distance(result: FitResult) -> list[str]:

@@ -8,13 +8,7 @@ from markupsafe import Markup
 
 
 def render_page(template: str, *, style: Sequence[str], script: Sequence[str], **values: Any) -> str:
-    """Render a page to text; values are escaped.
-
-    Args:
-        template: a file of this folder, which extends `frame.html`.
-        style, script: CSS and JavaScript files of this folder, which are inlined.
-        values: variables of the template.
-    """
+    """A template of this folder with its values, which are escaped, and with CSS and JavaScript files inlined."""
     loader = PackageLoader("outland.report", "")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -14,13 +14,9 @@ _WIDTH, _HEIGHT = 260, 180
 
 
 def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[float] | None) -> str:
-    """A molecule as an `svg` element.
+    """A molecule as an `svg` element, with weights from 0 to 1 of atoms and bonds in RDKit's order; None shades none.
 
-    Args:
-        smiles: of the molecule.
-        atoms, bonds: weights from 0 to 1 in RDKit's order; None shades none. Bonds without weights are as pale as the
-            paler of their ends.
-
+    Bonds without weights are as pale as the paler of their ends.
     """
     molecule = parse(smiles.strip())
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
@@ -45,10 +41,9 @@ def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[fl
 @cache
 def draw_piece(smiles: str) -> str:
     """A substructure as an `svg` element without weights; empty where it cannot be drawn."""
-    chem = rdkit()
     molecule = parse(smiles)
     if molecule is None:
-        molecule = chem.MolFromSmiles(smiles, sanitize=False)
+        molecule = rdkit().MolFromSmiles(smiles, sanitize=False)
     try:
         drawer = _draw(molecule, 150, 96)
     except (ValueError, RuntimeError):
@@ -81,25 +76,21 @@ def _opacity(weight: float) -> str:
 
 
 def _path(match: tuple[str, str, str], atoms: Sequence[float], bonds: Sequence[float]) -> str:
-    """A line or letter of RDKit's drawing without redundant attributes, pale where its atom or bond weighs little."""
+    """A line or letter of RDKit's drawing without redundant text, pale where its atom or bond weighs little."""
     classes, path, style = match
     owners = {name.split("-")[0]: int(name.split("-")[1]) for name in reversed(classes.split()) if "-" in name}
     index, weights = (owners["bond"], bonds) if "bond" in owners else (owners.get("atom", -1), atoms)
     pale = ' class="pale"' if 0 <= index < len(weights) and weights[index] < STABLE else ""
+    path = re.sub(r" ?([MLQZC]) ?", r"\1", path)
     if ":" not in style:  # a letter
-        return f'<path{pale} d="{_short(path)}" fill="{style}"/>'
+        return f'<path{pale} d="{path}" fill="{style}"/>'
     fill, stroke = (re.search(rf"(?<![-\w]){name}:(#\w+|none)", style) for name in ("fill", "stroke"))
     colour = f' fill="{fill.group(1) if fill else "none"}"'
     if stroke is not None:
         colour += f' stroke="{stroke.group(1)}"'
-    return f'<path{pale} d="{_short(path)}"{colour}/>'
-
-
-def _short(path: str) -> str:
-    """The same path with fewer spaces."""
-    return re.sub(r" ?([MLQZC]) ?", r"\1", path)
+    return f'<path{pale} d="{path}"{colour}/>'
 
 
 def _element(title: str, inside: str, width: int, height: int) -> str:
-    name = escape(title)
-    return f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-label="{name}">{inside}</svg>'
+    size = f"0 0 {width} {height}"
+    return f'<svg class="molecule" viewBox="{size}" role="img" aria-label="{escape(title)}">{inside}</svg>'

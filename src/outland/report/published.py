@@ -25,10 +25,9 @@ def _file(name: str) -> Any:
     return json.loads(files("outland.report").joinpath(name).read_text(encoding="utf-8"))
 
 
-def paper_table(name: str) -> dict[str, Any]:
+def paper_table(name: str) -> Any:
     """One of the paper's tables, as plain values."""
-    table: dict[str, Any] = _file("paper-tables.json")[name]
-    return table
+    return _file("paper-tables.json")[name]
 
 
 def paper_value(study: Study, row: Row, column: Column, quantity: Quantity) -> Published | None:

@@ -32,14 +32,8 @@ def write_report(
 ) -> Path:
     """Print the tables, write them into `out` as `.md`, `.tex`, `.csv` and `.html`, and return the page.
 
-    The files are called after the study; those of a part of it, or of other settings than the paper's, have a longer
-    name (see `report_name`).
-
-    Args:
-        study, cells, out: as they were run.
-        words: the changes they ran with.
-        data, cache: folders of the datasets, for pictures of graphs.
-        tuned: whether the settings are the results of searches.
+    `words` are the changes that the cells ran with, `tuned` says whether their settings are the results of searches;
+    `data` and `cache` are for pictures of graphs.
     """
     results = Results.read(study, cells, out, words, tuned)
     screen = Console()

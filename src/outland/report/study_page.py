@@ -1,5 +1,6 @@
 """The self-contained HTML page of a study."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +12,11 @@ from outland.recipes import recipe_for
 from outland.report.figures import figures
 from outland.report.html import render_page
 from outland.report.published import Published, leaderboard_value, paper_value
-from outland.report.study_text import ARROWS, caption, format_value, our_value, remarks
+from outland.report.study_text import ARROWS, FIELDS, caption, cell_numbers, format_value, our_value, remarks
 from outland.studies import Cell
-from outland.studies.commands import cell_command
 from outland.studies.pictures import Picture
 from outland.studies.quantities import Quantity
-from outland.studies.results import Comparison, Results
+from outland.studies.results import Results
 
 _MAX_NAMES = 8  # in a sentence
 
@@ -53,16 +53,14 @@ def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
 
 def conclusions(results: Results) -> list[str]:
     """Which rows are shown to be better or worse than the reference in the first quantity, column by column."""
-    quantity, lines = results.study.quantities[0], []
-    reference = results.study.reference
+    quantity, reference, lines = results.study.quantities[0], results.study.reference, []
     for column in results.columns:
-        compared = results.comparisons(column, quantity)
-        better = [name for name, comparison in compared.items() if comparison.effect == "better"]
-        worse = [name for name, comparison in compared.items() if comparison.effect == "worse"]
+        compared, clauses = results.comparisons(column, quantity), []
         if not compared:
             continue
-        clauses = [f"{_listed(better, len(compared))} better than {reference}"] if better else []
-        clauses += [f"{_listed(worse, len(compared))} worse than {reference}"] if worse else []
+        for effect in ("better", "worse"):
+            names = [name for name, comparison in compared.items() if comparison.effect == effect]
+            clauses += [f"{_listed(names, len(compared))} {effect} than {reference}"] if names else []
         lines.append(f"{column.label}: {' and '.join(clauses) or f'no difference to {reference} is shown'}.")
     return lines + remarks(results, quantity)
 
@@ -102,34 +100,30 @@ def _published(value: Published | None, quantity: Quantity) -> str:
 
 def _cells(results: Results, quantity: Quantity) -> list[dict[str, Any]]:
     """Rows of the table of all cells."""
-    compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-    return [_cell(results, cell, quantity, compared[cell.column.label].get(cell.row.name)) for cell in results.cells]
+    numbers = cell_numbers(results, quantity)
+    return [_cell(results, cell, quantity, values) for cell, values in zip(results.cells, numbers, strict=True)]
 
 
-def _cell(results: Results, cell: Cell, quantity: Quantity, compared: Comparison | None) -> dict[str, Any]:
-    row, column, digits = cell.row, cell.column, quantity.digits
-    summary = results.summary(row, column, quantity)
-    interval = results.auc_interval(row, column) if quantity.name == "test" else None
-    paper, good = paper_value(results.study, row, column, quantity), leaderboard_value(row, column, quantity)
-    return {
-        "row": row.name,
-        "column": column.label,
+def _cell(results: Results, cell: Cell, quantity: Quantity, values: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a cell, and beside them texts for the page."""
+    row, column, digits, runs = cell.row, cell.column, quantity.digits, values.get("runs", 0)
+    positives, negatives = values.get("test_positives", 0), values.get("test_negatives", 0)
+    texts = {
         "quantity": quantity.title,
-        "mean": summary,
         "ours": format_value(our_value(results, row, column, quantity), digits),
-        "error": "" if summary is None or summary.count < 2 else f"{summary.error:.{digits}f}",
-        "runs": f"{0 if summary is None else summary.count}/{len(cell.specs)}",
-        "difference": "" if compared is None else f"{compared.difference:+.{digits}f}",
-        "p": "" if compared is None or compared.adjusted != compared.adjusted else f"{compared.adjusted:.3f}",
-        "verdict": "" if compared is None else compared.effect,
-        "interval": "" if interval is None else f"{interval[0]:.1f}–{interval[1]:.1f} ({min(interval[2:])})",
-        "classes": "" if interval is None else f"from {interval[2]:,} positives and {interval[3]:,} negatives",
-        "paper": format_value(paper, digits),
-        "paper_mean": "" if paper is None else paper.mean,
-        "good": format_value(good, digits),
-        "good_mean": "" if good is None else good.mean,
-        "command": cell_command(results.study, cell, results.words),
+        "error": f"{values['standard_error']:.{digits}f}" if runs > 1 else "",
+        "runs": f"{runs}/{len(cell.specs)}",
+        "difference": f"{values['reference_difference']:+.{digits}f}" if "verdict" in values else "",
+        "p": "" if math.isnan(values.get("p_holm", math.nan)) else f"{values['p_holm']:.3f}",
+        "paper": format_value(paper_value(results.study, row, column, quantity), digits),
+        "good": format_value(leaderboard_value(row, column, quantity), digits),
+        "interval": "",
+        "classes": "",
     }
+    if "auc_low" in values:
+        texts["interval"] = f"{values['auc_low']:.1f}–{values['auc_high']:.1f} ({min(positives, negatives)})"
+        texts["classes"] = f"from {positives:,} positives and {negatives:,} negatives"
+    return dict.fromkeys(FIELDS, "") | values | texts
 
 
 def _recipes(results: Results) -> list[dict[str, Any]]:

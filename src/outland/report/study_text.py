@@ -4,7 +4,9 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from rich.table import Column as Header
 from rich.table import Table
 from rich.text import Text
 
@@ -19,11 +21,9 @@ ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}
 
 def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequence[str]]) -> Table:
     """The runs of every cell: done of all, with a mark where some failed or have begun."""
-    table = Table(title=f"{study.name}: {study.title}", caption="runs done of all; ! failed, … begun")
-    table.add_column("")
     columns = list(dict.fromkeys(cell.column.label for cell in cells))
-    for column in columns:
-        table.add_column(column, justify="right")
+    headers = [Header(), *(Header(column, justify="right") for column in columns)]
+    table = Table(*headers, title=f"{study.name}: {study.title}", caption="runs done of all; ! failed, … begun")
     by_row: dict[str, dict[str, str]] = {}
     for cell in cells:
         runs = states[cell.name]
@@ -50,19 +50,12 @@ def our_value(results: Results, row: Row, column: Column, quantity: Quantity) ->
 
 @dataclass(frozen=True)
 class TableLine:
-    """A line of a table.
+    """A line of a table, with a number for each column."""
 
-    Args:
-        method: of the row, in its first line.
-        source: `ours`, `paper` or `GOOD`.
-        texts: a number for each column.
-        marks: `best`, `second` or nothing for each column.
-    """
-
-    method: str
-    source: str
+    method: str  # in a row's first line
+    source: str  # `ours`, `paper` or `GOOD`
     texts: list[str]
-    marks: list[str]
+    marks: list[str]  # `best`, `second` or nothing
 
 
 def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
@@ -93,9 +86,8 @@ def terminal_tables(results: Results) -> list[tuple[Table, str]]:
 
 
 def _terminal_table(results: Results, quantity: Quantity) -> Table:
-    table = Table("", "", title=f"{results.study.title} · {quantity.title}", title_justify="left")
-    for column in results.columns:
-        table.add_column(column.label, justify="right")
+    headers = [Header(), Header(), *(Header(column.label, justify="right") for column in results.columns)]
+    table = Table(*headers, title=f"{results.study.title} · {quantity.title}", title_justify="left")
     styles = {"best": "bold", "second": "underline"}
     for line in table_lines(results, quantity):
         default = "" if line.source == "ours" else "dim"
@@ -193,17 +185,21 @@ def csv_text(results: Results) -> str:
     writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
     writer.writeheader()
     for quantity in results.study.quantities:
-        compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-        for cell in results.cells:
-            writer.writerow(_csv_row(results, cell, quantity, compared[cell.column.label].get(cell.row.name)))
+        writer.writerows(cell_numbers(results, quantity))
     return stream.getvalue()
 
 
-def _csv_row(results: Results, cell: Cell, quantity: Quantity, compared: Comparison | None) -> dict[str, object]:
+def cell_numbers(results: Results, quantity: Quantity) -> list[dict[str, Any]]:
+    """The numbers that there are of each cell, by `FIELDS`."""
+    compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
+    return [_numbers(results, cell, quantity, compared[cell.column.label].get(cell.row.name)) for cell in results.cells]
+
+
+def _numbers(results: Results, cell: Cell, quantity: Quantity, compared: Comparison | None) -> dict[str, Any]:
     row, column = cell.row, cell.column
     summary = results.summary(row, column, quantity)
     interval = results.auc_interval(row, column) if quantity.name == "test" else None
-    values: dict[str, object] = {"study": results.study.name, "row": row.name, "column": column.label}
+    values: dict[str, Any] = {"study": results.study.name, "row": row.name, "column": column.label}
     values |= {"quantity": quantity.name, "command": cell_command(results.study, cell, results.words)}
     if summary is not None:
         values |= {"mean": summary.mean, "std": summary.std, "standard_error": summary.error, "runs": summary.count}

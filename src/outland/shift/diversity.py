@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
-    r"""Mean of the entries' marginal entropies: bounded, and comparable between parts of different size.
+    r"""Marginal entropy of each entry `[J]`; their mean is bounded, and comparable between parts of different size.
 
     Args:
         masks: `[T, J]`.
@@ -20,11 +20,6 @@ def factorised_entropy(masks: Tensor, bins: int = 2, corrected: bool = False) ->
         corrected: add :math:`(Q-1)/2T` (Miller and Madow's, with all bins counted as filled), which T moments miss on
             average where masks vary freely; the result may pass 1, and of a mask that never changes it is not 0.
     """
-    return factorised_entropies(masks, bins, corrected).mean()
-
-
-def factorised_entropies(masks: Tensor, bins: int = 2, corrected: bool = False) -> Tensor:
-    """Entropy of each entry `[J]`, as `factorised_entropy` averages them."""
     binned = _binned(masks, bins)
     entropy = masks.new_zeros(masks.shape[1], dtype=torch.double)
     for number in range(bins):
@@ -36,12 +31,7 @@ def factorised_entropies(masks: Tensor, bins: int = 2, corrected: bool = False) 
 
 
 def bernoulli_entropy(masks: Tensor) -> Tensor:
-    """Mean entropy of Bernoulli variables with the entries' means over time, in bits: 1 at one half, for any T."""
-    return bernoulli_entropies(masks).mean()
-
-
-def bernoulli_entropies(masks: Tensor) -> Tensor:
-    """Entropy of each entry `[J]`, as `bernoulli_entropy` averages them."""
+    """Entropy of a Bernoulli variable with each entry's mean over time `[J]`, in bits: 1 at one half, for any T."""
     p = masks.double().mean(0)
     return -(torch.xlogy(p, p) + torch.xlogy(1 - p, 1 - p)) / math.log(2)
 

@@ -26,12 +26,7 @@ class DomainClassifier(nn.Module):
     .. math:: z = h(g), \quad \mathrm{logits} = C\,(z \odot B\,\mathrm{onehot}(y))
 
     No non-linearity follows z, so the sets are linearly separable in it as far as the network can separate them. The
-    class as an input lets z hold what differs only together with it.
-
-    Args:
-        settings: of the measurement.
-        schema: of the graphs.
-        classes: number of classes; 0 without labels.
+    class as an input lets z hold what differs only together with it; without labels there are 0 `classes`.
     """
 
     def __init__(self, settings: ShiftSettings, schema: Schema, classes: int) -> None:
@@ -67,11 +62,9 @@ def domain_features(
 
     Args:
         graphs: both sets as one; `environment` is the side of each graph, `y` its class.
-        schema: of the graphs.
+        schema, settings, seed: of the graphs, of the measurement, of the initial weights and the order of batches.
         classes: number of classes; 0 without labels.
         held_out: boolean mask of the graphs that are not trained on `[G]`.
-        settings: of the measurement.
-        seed: of the initial weights and the order of batches.
         weight: of each graph in the loss `[G]`; batches have as many graphs of either side already.
 
     Returns:
@@ -79,8 +72,14 @@ def domain_features(
     """
     train = (~held_out).nonzero().flatten()
     classifier = train_domain_classifier(graphs, schema, classes, train, settings, seed, weight)
+    features, correct = [], []
     with torch.no_grad():
-        return _evaluate(classifier.eval(), graphs)
+        classifier.eval()
+        for batch, mask in _batches(graphs, torch.arange(len(graphs))):
+            z, logits = classifier((batch, mask))
+            features.append(z)
+            correct.append(logits.argmax(1) == batch.environment)
+    return torch.cat(features).cpu(), torch.cat(correct).cpu()
 
 
 def train_domain_classifier(
@@ -136,12 +135,3 @@ def _training_batches(
 def _batches(graphs: WeightedGraphs, index: Tensor) -> Iterator[WeightedBatch]:
     for batch in Batches(graphs.graphs, index, _EVAL_BATCH):
         yield batch, graphs.mask(batch)
-
-
-def _evaluate(net: nn.Module, graphs: WeightedGraphs) -> tuple[Tensor, Tensor]:
-    features, correct = [], []
-    for batch, mask in _batches(graphs, torch.arange(len(graphs))):
-        z, logits = net((batch, mask))
-        features.append(z)
-        correct.append(logits.argmax(1) == batch.environment)
-    return torch.cat(features).cpu(), torch.cat(correct).cpu()

@@ -39,18 +39,6 @@ class Vectors:
     weight: Tensor | None = None
     classes: Tensor | None = None
 
-    def of_class(self, label: int) -> "Vectors":
-        """The rows of one class."""
-        assert self.classes is not None
-        rows = self.classes == label
-        return Vectors(self.points[rows], None if self.weight is None else self.weight[rows])
-
-    def share(self, label: int) -> float:
-        """Share of one class in the set, by weight."""
-        assert self.classes is not None
-        rows = (self.classes == label).double()
-        return float(rows.mean() if self.weight is None else (rows * self.weight).sum() / self.weight.sum())
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -164,11 +152,13 @@ def _disagreement(first: Vectors, second: Vectors, points: Tensor, jitter: float
 
 def _posterior(side: Vectors, points: Tensor, labels: list[int], jitter: float) -> Tensor:
     """p(y|z) of one set by Bayes' rule `[classes, M]`."""
-    rows = []
+    assert side.classes is not None
+    weight, logs = side.points.new_ones(len(side.points)) if side.weight is None else side.weight, []
     for label in labels:
-        members, share = side.of_class(label), side.share(label)
+        rows = side.classes == label
+        share = float((rows.double() * weight).sum() / weight.sum())
         if not share:
-            rows.append(points.new_full((len(points),), -torch.inf))
+            logs.append(points.new_full((len(points),), -torch.inf))
         else:
-            rows.append(Density(members.points, members.weight, jitter).log(points) + math.log(share))
-    return torch.stack(rows).softmax(0)
+            logs.append(Density(side.points[rows], weight[rows], jitter).log(points) + math.log(share))
+    return torch.stack(logs).softmax(0)

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from outland.datasets import DataFolder
 from outland.devices import one_thread
-from outland.graphs import Schema
+from outland.graphs import Cache, PackedGraphs, Schema
+from outland.models import TrainedModel
 from outland.progress import track
 from outland.shift.domain_classifier import domain_features
 from outland.shift.integral import Comparison, compare
@@ -19,7 +21,9 @@ from outland.shift.pair import Pair, make_pair
 from outland.shift.result import FEW_GRAPHS, Estimate, ShiftResult
 from outland.shift.settings import ShiftSettings
 from outland.shift.trials import align_features, draw_trial
+from outland.spec import load_splits
 
+QUICK = ShiftSettings(trials=2, most=500, folds=3, steps=100)  # half a minute
 _MAX_NULL, _MAX_EPSILON = 0.01, 1e-6  # of a calibrated ε
 _EPSILONS = (1e-15, 1e-12, 1e-9, 1e-6, math.inf)
 
@@ -79,6 +83,23 @@ def measure_shift(
         seed=seed,
         seconds=time.perf_counter() - started,
     )
+
+
+def shift_from_training(
+    model: TrainedModel,
+    graphs: PackedGraphs,
+    settings: ShiftSettings = QUICK,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    cache: Cache | None = None,
+    data: DataFolder | None = None,
+) -> ShiftResult:
+    """The shift, without labels, from the training graphs that a model keeps or whose dataset can be loaded."""
+    reference = model.reference
+    if reference is None:
+        reference = load_splits(model.spec, cache=cache, data=data).part("train")
+    schema = model.schema
+    return measure_shift(reference, graphs, schema=schema, labels=False, settings=settings, seed=seed, device=device)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The masks of an augmentation on a few fixed graphs at successive moments of training, and their diversity."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from statistics import fmean, pstdev
 from typing import Any, Literal
 
@@ -12,9 +12,9 @@ from outland.errors import OutlandError
 from outland.graphs import Batches, Cache, PackedGraphs, Splits
 from outland.methods import Method
 from outland.shift.augmented import evaluating, training_mask
-from outland.shift.diversity import bernoulli_entropies, factorised_entropies, joint_entropy
+from outland.shift.diversity import bernoulli_entropy, factorised_entropy, joint_entropy
 from outland.training import RunSpec, Trainer, prepare
-from outland.training.callbacks import Callback
+from outland.training.callbacks import Callback, CallbackWrapper
 
 Over = Literal["edge", "node"]
 _BATCH = 128
@@ -25,14 +25,8 @@ _SOFT_BINS = 10  # of masks that are not all zeros and ones
 class Diversity:
     """Conditional entropy of a method's augmentations, mean and standard deviation over graphs, all from 0 to 1.
 
-    Args:
-        method: name of the method.
-        over: entries of `edge` or of `node` masks.
-        moments: T, number of masks of each graph.
-        graphs: number of graphs.
-        bins: of mask values.
-        parts: for the `full` graph, and where the truth is known for its `environment` and `stable` part: the entropy
-            by estimator (`factorised`, `corrected`, `bernoulli`, `joint`), as mean and standard deviation.
+    `parts` has, for the `full` graph and where the truth is known for its `environment` and `stable` part, the entropy
+    by estimator (`factorised`, `corrected`, `bernoulli`, `joint`), as mean and standard deviation. `moments` is T.
     """
 
     method: str
@@ -40,14 +34,14 @@ class Diversity:
     moments: int
     graphs: int
     bins: int
-    parts: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    parts: dict[str, dict[str, tuple[float, float]]]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file."""
         return asdict(self)
 
 
-class Moments(Callback):
+class Moments(CallbackWrapper):
     """Records the masks of a run: give it to the `Trainer` as its callback.
 
     Networks are in evaluation mode when masks are computed. So AIA's masks follow from its weights alone, and their
@@ -74,43 +68,35 @@ class Moments(Callback):
         seed: int = 0,
         callback: Callback | None = None,
     ) -> None:
+        super().__init__(callback)
         train = splits["train"].cpu()
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         self.method, self.graphs = method, splits.graphs.select(train[order[:most]])
-        self.every, self.skip, self.seed, self.inner = every, skip, seed, callback or Callback()
+        self.every, self.skip, self.seed = every, skip, seed
         self.steps = self.moments = 0
         self.masks: dict[Over, list[Tensor]] = {"edge": [], "node": []}
 
-    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Pass on to the inner callback."""
-        self.inner.on_train_start(title, epochs, steps, done)
-
     def on_step_end(self) -> None:
         """Record masks every few steps."""
-        self.inner.on_step_end()
+        super().on_step_end()
         self.steps += 1
         if self.every is not None and self.steps % self.every == 0:
             self.take()
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Record masks at the end of an epoch."""
-        self.inner.on_epoch_end(row, metric)
+        super().on_epoch_end(row, metric)
         if self.every is None:
             self.take()
-
-    def on_train_end(self) -> None:
-        """Pass on to the inner callback."""
-        self.inner.on_train_end()
 
     def take(self) -> None:
         """Record the masks of this moment."""
         self.moments += 1
         if self.moments <= self.skip:
             return
-        masks = []
+        batches = Batches(self.graphs, torch.arange(len(self.graphs)), _BATCH)
         with evaluating(self.method, self.seed + self.moments), torch.no_grad():
-            for batch in Batches(self.graphs, torch.arange(len(self.graphs)), _BATCH):
-                masks.append(training_mask(self.method, batch).symmetric(batch))
+            masks = [training_mask(self.method, batch).symmetric(batch) for batch in batches]
         self.masks["edge"].append(torch.cat([mask.edge for mask in masks]).float().cpu())
         self.masks["node"].append(torch.cat([mask.node for mask in masks]).float().cpu())
 
@@ -122,8 +108,7 @@ class Moments(Callback):
                 "train for more epochs, or take moments every few steps"
             )
         masks = torch.stack(self.masks[over])
-        binary = bool(((masks == 0) | (masks == 1)).all())
-        bins = bins or (2 if binary else _SOFT_BINS)
+        bins = bins or (2 if ((masks == 0) | (masks == 1)).all() else _SOFT_BINS)
         parts = _parts(masks, self.graphs, over, bins)
         return Diversity(self.method.name, over, len(masks), len(self.graphs), bins, parts)
 
@@ -162,9 +147,9 @@ def _parts(masks: Tensor, graphs: PackedGraphs, over: Over, bins: int) -> dict[s
     if truth is not None:
         parts |= {"environment": ~truth.cpu(), "stable": truth.cpu()}
     entries = {
-        "factorised": factorised_entropies(masks, bins),
-        "corrected": factorised_entropies(masks, bins, corrected=True),
-        "bernoulli": bernoulli_entropies(masks),
+        "factorised": factorised_entropy(masks, bins),
+        "corrected": factorised_entropy(masks, bins, corrected=True),
+        "bernoulli": bernoulli_entropy(masks),
     }
     entropies: dict[str, dict[str, tuple[float, float]]] = {}
     for name, part in parts.items():

@@ -20,22 +20,13 @@ _BINS = 4  # classes of a regression target, by its quartiles
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets of graphs concatenated.
-
-    Args:
-        graphs: the graphs of the first set, then those of the second.
-        schema: what their numbers mean.
-        side: 0 or 1 for each graph `[G]`.
-        classes: class of each graph; -1 where it is unknown, 0 everywhere without labels `[G]`.
-        labelled: whether classes are known at all.
-        notes: what a person should know.
-    """
+    """Two sets of graphs concatenated, the first set first."""
 
     graphs: WeightedGraphs
     schema: Schema
-    side: Tensor
-    classes: Tensor
-    labelled: bool
+    side: Tensor  # 0 or 1 for each graph `[G]`
+    classes: Tensor  # -1 where it is unknown, 0 everywhere without labels `[G]`
+    labelled: bool  # whether classes are known at all
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,13 +44,7 @@ class Pair:
 
 
 def make_pair(first: Any, second: Any, schema: Schema | None = None, labels: bool = True) -> Pair:
-    """Concatenate two sets, or raise an `OutlandError` that says why they cannot be compared.
-
-    Args:
-        first, second: `PackedGraphs`, `WeightedGraphs`, or lists of PyG `Data`.
-        schema: what the numbers mean; inferred from the graphs if it is not given.
-        labels: use labels where both sets have them.
-    """
+    """Concatenate two sets, or raise an `OutlandError` that says why they cannot be compared; see `measure_shift`."""
     sides = [_weighted(first, "first"), _weighted(second, "second")]
     for side, name in zip(sides, ("first", "second"), strict=True):
         if len(side) < MIN_GRAPHS:
@@ -132,8 +117,7 @@ def _describe(union: PackedGraphs, schema: Schema | None) -> tuple[PackedGraphs,
         node = schema.node if (schema.node.vocabulary is None) == (node.vocabulary is None) else node
         edge = schema.edge if edge is not None and schema.edge is not None else edge
     pair_schema = Schema(node, Task("multiclass", 2, "accuracy"), edge)
-    index = torch.arange(len(union))
-    Splits(union, dict.fromkeys(("train", "val", "test"), index), pair_schema).check()
+    Splits(union, dict.fromkeys(("train", "val", "test"), torch.arange(len(union))), pair_schema).check()
     return union, pair_schema
 
 
@@ -143,8 +127,7 @@ def _task(labels: list[Tensor], schema: Schema | None, use: bool) -> tuple[Task 
         return None, []
     unlabelled = [bool(y.is_floating_point() and y.isnan().all()) for y in labels]
     if any(unlabelled):
-        note = "only one of the sets has labels: they are not used"
-        return None, [] if all(unlabelled) else [note]
+        return None, [] if all(unlabelled) else ["only one of the sets has labels: they are not used"]
     if schema is not None:
         return schema.task, []
     first, second = labels

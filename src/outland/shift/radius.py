@@ -69,10 +69,7 @@ def radius_study(
         values = []
         for trial in range(trials):
             random = torch.Generator().manual_seed(seed * 1000 + trial)
-            here, there = (
-                DISTRIBUTIONS[distribution](points, width, random),
-                DISTRIBUTIONS[distribution](points, width, random),
-            )
+            here, there = (DISTRIBUTIONS[distribution](points, width, random) for _ in range(2))
             direction = torch.nn.functional.normalize(normal(1, width, random), dim=1)
             values.append(covariate_shift(here, there + radius * direction, epsilon, samples, trial))
         estimate = Estimate.of(values)

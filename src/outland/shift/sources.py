@@ -11,19 +11,12 @@ from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sets of graphs.
-
-    Args:
-        first, second: the sets.
-        schema: what their numbers mean.
-        labels: whether both have labels of the same meaning.
-        notes: what a person should know.
-    """
+    """Two sets of graphs, and what a person should know of them."""
 
     first: PackedGraphs
     second: PackedGraphs
     schema: Schema
-    labels: bool
+    labels: bool  # whether both have labels of the same meaning
     notes: tuple[str, ...] = ()
 
 
@@ -37,12 +30,8 @@ def find_sides(
 ) -> Sides:
     """Load the two sets of these names.
 
-    Args:
-        first, second: `DATASET[/DOMAIN[/KIND]]:PART`, or the file of a table of SMILES.
-        table: columns of the tables; without targets they are compared without labels.
-        data: folder of raw files.
-        cache: of prepared datasets.
-        seed: of a dataset's generator or splitter.
+    A name is `DATASET[/DOMAIN[/KIND]]:PART`, or the file of a table of SMILES, with columns as in `table`; without
+    targets tables are compared without labels. `seed` is of a dataset's generator or splitter.
     """
     columns = table or TableSettings("")
     tables = [is_table(name) for name in (first, second)]

@@ -14,23 +14,14 @@ from outland.shift.weighted import WeightedGraphs
 
 @dataclass(frozen=True)
 class Trial:
-    """The graphs of one trial.
-
-    Args:
-        graphs: the graphs that were drawn; `y` is the class.
-        side: which set each is from, 0 or 1 `[n]`.
-        random_side: sides permuted within each class, for the null `[n]`.
-        classes: class of each; None without labels `[n]`.
-        fold: of each graph; copies of one graph share theirs `[n]`.
-        reweighted: whether classes are balanced by weights.
-    """
+    """The graphs of one trial, with their classes as `y`."""
 
     graphs: WeightedGraphs
-    side: Tensor
-    random_side: Tensor
-    classes: Tensor | None
-    fold: Tensor
-    reweighted: bool = False
+    side: Tensor  # which set each is from, 0 or 1 `[n]`
+    random_side: Tensor  # sides permuted within each class, for the null `[n]`
+    classes: Tensor | None  # None without labels `[n]`
+    fold: Tensor  # copies of one graph share theirs `[n]`
+    reweighted: bool = False  # whether classes are balanced by weights
 
     def weight(self, side: Tensor) -> Tensor | None:
         """Weight of each graph, given the sides `[n]`; None where all count alike."""
@@ -43,15 +34,12 @@ class Trial:
 
     def vectors(self, features: Tensor, side: Tensor) -> tuple[Vectors, Vectors]:
         """The features of either side, with their weights and classes."""
-        weight = self.weight(side)
+        optional = (self.weight(side), self.classes)
 
-        def select(label: int) -> Vectors:
-            rows = side == label
-            return Vectors(
-                features[rows], *(None if values is None else values[rows] for values in (weight, self.classes))
-            )
+        def select(rows: Tensor) -> Vectors:
+            return Vectors(features[rows], *(None if values is None else values[rows] for values in optional))
 
-        return select(0), select(1)
+        return select(side == 0), select(side == 1)
 
 
 def draw_trial(pair: Pair, settings: ShiftSettings, seed: int) -> Trial:
@@ -136,11 +124,8 @@ def align_features(features: list[Tensor], fold: Tensor) -> Tensor:
 
     Each network's features are whitened over the graphs it was trained on, and rotated onto those of the first network
     on the graphs that both were trained on (orthogonal Procrustes); then the held-out ones of all can be pooled.
-    Directions in which a network's features hardly vary are left out.
-
-    Args:
-        features: of all graphs, by each fold's network `[n, d]`.
-        fold: in which each graph is held out `[n]`.
+    Directions in which a network's features hardly vary are left out. `features` are of all graphs, by each fold's
+    network `[n, d]`; `fold` is the one in which each graph is held out `[n]`.
     """
     whitened = [_whiten(z.double(), fold != number) for number, z in enumerate(features)]
     width = min(z.shape[1] for z in whitened)

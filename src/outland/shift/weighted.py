@@ -48,13 +48,12 @@ class WeightedGraphs:
 
     def select(self, index: Tensor) -> "WeightedGraphs":
         """The graphs at `index`, in its order."""
-        graphs, weights = self.graphs, []
-        sizes = ((graphs.node_counts, graphs.node_offsets), (graphs.edge_counts, graphs.edge_offsets))
-        for weight, (counts, offsets) in zip((self.node_weight, self.edge_weight), sizes, strict=True):
-            weights.append(
-                None if weight is None else weight[rows_of_graphs(index.cpu(), counts, offsets).to(weight.device)]
-            )
-        return WeightedGraphs(graphs.select(index), *weights)
+        graphs, node, edge = self.graphs, self.node_weight, self.edge_weight
+        if node is not None:
+            node = node[rows_of_graphs(index.cpu(), graphs.node_counts, graphs.node_offsets).to(node.device)]
+        if edge is not None:
+            edge = edge[rows_of_graphs(index.cpu(), graphs.edge_counts, graphs.edge_offsets).to(edge.device)]
+        return WeightedGraphs(graphs.select(index), node, edge)
 
     def fingerprints(self) -> list[bytes]:
         """A short hash of each graph's nodes and edges in their order, without its weights."""
@@ -69,24 +68,17 @@ class WeightedGraphs:
         ]
 
     def mask(self, batch: GraphBatch) -> Mask | None:
-        """The weights of a batch of this set; None where there are none."""
+        """The weights of a batch of this set in the exact layout; None where there are none."""
         if not self.weighted:
             return None
         node, edge = self.weights()
-        return Mask(node[node_rows(self.graphs, batch)], edge[edge_rows(self.graphs, batch)])
-
-
-def node_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
-    """The row in the set of each node of a batch in the exact layout `[N]`."""
-    return _rows(graphs.node_offsets, batch.node_count, batch.node_batch, batch.index)
-
-
-def edge_rows(graphs: PackedGraphs, batch: GraphBatch) -> Tensor:
-    """The row in the set of each edge of a batch in the exact layout `[E]`."""
-    return _rows(graphs.edge_offsets, batch.edge_count, batch.edge_batch, batch.index)
+        node_rows = _rows(self.graphs.node_offsets, batch.node_count, batch.node_batch, batch.index)
+        edge_rows = _rows(self.graphs.edge_offsets, batch.edge_count, batch.edge_batch, batch.index)
+        return Mask(node[node_rows], edge[edge_rows])
 
 
 def _rows(offsets: Tensor, counts: Tensor, batch: Tensor, index: Tensor) -> Tensor:
+    """The row in the set of each node or edge of a batch."""
     first = offsets.to(batch.device)[index] - (counts.cumsum(0) - counts)
     return torch.arange(len(batch), device=batch.device) + first[batch]
 

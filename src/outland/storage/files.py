@@ -50,11 +50,9 @@ def write_text(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         scratch.replace(path)
     except OSError as problem:
-        scratch.unlink(missing_ok=True)
         raise CannotWrite(f"cannot write {path}: {problem.strerror or problem}") from None
-    except BaseException:
+    finally:
         scratch.unlink(missing_ok=True)
-        raise
 
 
 def read_json(path: Path) -> Any:
@@ -81,7 +79,7 @@ def remove_scratch(folder: Path, *patterns: str) -> None:
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yield a scratch folder, renamed to `target` at the end of the block, or removed if the block raises."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = scratch_path(target)
+    scratch, old = scratch_path(target), scratch_path(target)
     scratch.mkdir()
     try:
         yield scratch
@@ -90,15 +88,11 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             os.fsync(descriptor)
             os.close(descriptor)
         if target.exists():
-            old = scratch_path(target)
             target.rename(old)
-            scratch.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            scratch.rename(target)
-    except BaseException:
+        scratch.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        raise
 
 
 def writable_folder(path: Path) -> Path:

@@ -15,25 +15,15 @@ _BLOCK = 1 << 16  # bytes
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file that a dataset is made from.
+    """A file that a dataset is made from."""
 
-    Args:
-        path: relative to the data folder.
-        sha256: of its content; None where published archives differ in their packing, and the content is checked later.
-        url: where it is published.
-    """
-
-    path: str
-    sha256: str | None
+    path: str  # relative to the data folder
+    sha256: str | None  # None where published archives differ in their packing, and the content is checked later
     url: str | None = None
 
 
 class DataFolder:
-    """The folder of raw files.
-
-    Args:
-        folder: by default `OUTLAND_DATA`, else a folder of the user's cache. Missing files are downloaded to it.
-    """
+    """The folder of raw files, to which missing ones are downloaded: `OUTLAND_DATA`, or one in the user's cache."""
 
     def __init__(self, folder: Path | str | None = None) -> None:
         named = folder or os.environ.get("OUTLAND_DATA")
@@ -88,9 +78,8 @@ def download(url: str, output_file: str, pooch: Any = None) -> None:
     with requests.get(url, stream=True, timeout=30, headers={"Accept-Encoding": "identity"}) as response:
         response.raise_for_status()
         size = int(response.headers.get("Content-Length") or 0)
-        blocks = response.iter_content(_BLOCK)
         with target.open("xb") as stream:
-            for block in track(blocks, f"Fetching {Path(url).name}", -(-size // _BLOCK) or None):
+            for block in track(response.iter_content(_BLOCK), f"Fetching {Path(url).name}", -(-size // _BLOCK) or None):
                 stream.write(block)
     if size and target.stat().st_size != size:
         raise ValueError(f"only {target.stat().st_size:,} of {size:,} bytes came")

@@ -28,16 +28,11 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class ChunkedTensor:
-    """A tensor in chunks.
-
-    Args:
-        shape, dtype: of the whole tensor.
-        chunks: its values in order, in any dtype.
-    """
+    """A tensor in chunks: shape and dtype of the whole."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-    chunks: Iterable[Tensor]
+    chunks: Iterable[Tensor]  # the values in order, in any dtype
 
     @property
     def nbytes(self) -> int:
@@ -47,25 +42,20 @@ class ChunkedTensor:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor | ChunkedTensor]) -> None:
     """Write a safetensors file; no more of a chunked tensor is in memory than its largest chunk."""
-    chunked = {
-        name: tensor
-        if isinstance(tensor, ChunkedTensor)
-        else ChunkedTensor(tuple(tensor.shape), tensor.dtype, [tensor])
-        for name, tensor in tensors.items()
-    }
-    names = sorted(chunked, key=lambda name: (-chunked[name].dtype.itemsize, name))  # the widest first, for alignment
+    # The widest first, for alignment.
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     header, offset = {}, 0
-    for name in names:
-        tensor, end = chunked[name], offset + chunked[name].nbytes
+    for name, tensor in ordered:
+        end = offset + tensor.nbytes
         header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
-        for name in names:
-            for chunk in chunked[name].chunks:
-                flat = chunk.detach().to("cpu", chunked[name].dtype).contiguous().reshape(-1)
+        for _, tensor in ordered:
+            for chunk in tensor.chunks if isinstance(tensor, ChunkedTensor) else [tensor]:
+                flat = chunk.detach().to("cpu", tensor.dtype).contiguous().reshape(-1)
                 stream.write(flat.view(torch.uint8).numpy().data)
         if stream.tell() != 8 + len(text) + offset:
             raise ValueError("the chunks of a tensor are not what its shape says")

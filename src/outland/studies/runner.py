@@ -10,7 +10,6 @@ from outland.graphs import Cache
 from outland.spec import RunSpec
 from outland.storage.files import writable_folder
 from outland.studies.base import Cell, Study
-from outland.studies.durations import estimate_seconds
 from outland.studies.engines import Engine
 from outland.studies.engines.local import LocalEngine
 from outland.studies.jobs import Job, JobOptions
@@ -63,13 +62,9 @@ def run_study(
     """
     if track is not None:
         check_tracker(track)
-    store = RunStore(study, out)
-    writable_folder(store.folder)
-    seen: set[str] = set()
-    jobs = [Job(study, cell, tuple(_pending(cell, store, retry, seen))) for cell in cells]
-    jobs = [job for job in jobs if job.specs]
+    jobs = _pending_jobs(cells, RunStore(study, out), retry)
     pending = [spec for job in jobs for spec in job.specs]
-    progress = StudyProgress(len(pending), sum(map(estimate_seconds, pending)))
+    progress = StudyProgress(len(pending), sum(job.seconds() for job in jobs))
     try:
         (engine or LocalEngine()).execute(jobs, JobOptions(out, device, width, cache, data, track), progress)
     finally:
@@ -89,6 +84,14 @@ def study_outcome(study: Study, cells: Sequence[Cell], out: Path) -> Outcome:
             if state == "failed":
                 outcome.failures.append((cell.name, spec.slug, store.failure(cell, spec) or "unknown"))
     return outcome
+
+
+def _pending_jobs(cells: Sequence[Cell], store: RunStore, retry: bool) -> list[Job]:
+    """The runs to execute, a job a cell; a run that several cells have is in the first."""
+    writable_folder(store.folder)
+    seen: set[str] = set()
+    jobs = [Job(store.study, cell, tuple(_pending(cell, store, retry, seen))) for cell in cells]
+    return [job for job in jobs if job.specs]
 
 
 def _pending(cell: Cell, store: RunStore, retry: bool, seen: set[str]) -> list[RunSpec]:

@@ -93,21 +93,13 @@ class _ColumnSummary:
 
 @dataclass(frozen=True)
 class LabelReader:
-    """Reads the labels of a row.
-
-    Args:
-        targets: the columns.
-        task: what they ask for.
-        classes: the names of the classes, in order and lower case, where labels are names or numbers of classes.
-        numeric: whether those names are numbers.
-        decimal_comma: see `parse_number`.
-    """
+    """Reads the labels of a row."""
 
     targets: tuple[str, ...]
     task: Task
-    classes: tuple[str, ...] = ()
-    numeric: bool = True
-    decimal_comma: bool = False
+    classes: tuple[str, ...] = ()  # names in order and lower case, where labels are names or numbers of classes
+    numeric: bool = True  # whether those names are numbers
+    decimal_comma: bool = False  # see `parse_number`
 
     def read(self, row: Cells) -> tuple[list[float], tuple[str, str, str] | None]:
         """The labels of a row, NaN where unknown; or the column, value and reason why they cannot be used."""

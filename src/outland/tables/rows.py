@@ -19,21 +19,12 @@ from outland.tables.quarantine import QuarantinedRow
 from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
-Values = dict[
-    str, float
-]  # of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time
+# Of a row: its number, a hash of its SMILES, and codes of environment, split, scaffold, molecule; its time.
+Values = dict[str, float]
 
 
 class RowCollector:
-    """Collects a table's rows chunk by chunk: the usable ones as graphs, the others in quarantine.
-
-    Args:
-        settings: the table's columns.
-        labels: reads its targets.
-
-    Attributes:
-        quarantine: the rows that cannot be used.
-    """
+    """Collects a table's rows chunk by chunk: the usable ones as graphs, the others in quarantine."""
 
     def __init__(self, settings: TableSettings, labels: LabelReader) -> None:
         self.settings, self.labels = settings, labels

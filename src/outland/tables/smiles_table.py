@@ -24,11 +24,7 @@ from outland.tables.splitting import MOLECULE_GROUPS, Parts, assign_environments
 
 
 class SmilesTable(Dataset):
-    """A user's table. Rows that cannot be used go to quarantine with row, column, value and reason.
-
-    Args:
-        settings: the table and its columns.
-    """
+    """A user's table. Rows that cannot be used go to quarantine with row, column, value and reason."""
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "your own table of SMILES: give its file name"
@@ -119,15 +115,11 @@ def _collect(settings: TableSettings, labels: LabelReader, options: MoleculeOpti
 
 
 def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[PackedGraphs], Schema, list[str]]:
-    """The molecules of several tables with the same columns, whose labels are read as those of one table.
-
-    Returns:
-        Each table's graphs, their schema, and a note for each table that has rows that cannot be used.
-    """
+    """Each table's graphs, their schema, and notes on unusable rows; labels are read as those of one table."""
     tables = [replace(settings, file=file).opened() for file in files]
     paths = [Path(file) for file in files]
-    rows = chain.from_iterable(read_rows(path) for path in paths)
-    labels = infer_labels(rows, settings.targets, settings.task, all(has_decimal_comma(path) for path in paths))
+    rows = chain.from_iterable(map(read_rows, paths))
+    labels = infer_labels(rows, settings.targets, settings.task, all(map(has_decimal_comma, paths)))
     read = [read_with_labels(table, labels) for table in tables]
     notes = [note for _, table_notes in read for note in table_notes]
     return [graphs for graphs, _ in read], Schema(ATOMS, labels.task, BONDS), notes

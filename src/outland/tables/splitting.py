@@ -1,5 +1,6 @@
 """Splits of rows into train, val and test, and of training rows into environments, from one value a row."""
 
+import random
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -13,18 +14,15 @@ Fractions = tuple[float, float, float]
 FRACTIONS: Fractions = (0.8, 0.1, 0.1)
 MAX_ENVIRONMENTS = 10
 MOLECULE_GROUPS = ("scaffold", "cluster")
+_SYNONYMS = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 
 
 def split_rows(domain: str, columns: Mapping[str, Tensor], seed: int = 0, fractions: Fractions = FRACTIONS) -> Parts:
     """Indices of the rows of `train`, `val` and `test` under a shift of `domain`.
 
-    Args:
-        domain: `scaffold`, `cluster`, `environment`: large groups train, rare ones test. `size`: large graphs train,
-            the smallest test. `time`: the earliest train, the latest test. `random`: no shift.
-        columns: one value a row: `size`, `time`, or group codes under the domain's name; for `random` the codes
-            `molecule`, whose rows stay together.
-        seed: of the random split.
-        fractions: shares of `train`, `val` and `test`.
+    `scaffold`, `cluster`, `environment`: large groups train, rare ones test. `size`: large graphs train, the smallest
+    test. `time`: the earliest train, the latest test. `random`: no shift; rows of a molecule stay together.
+    `columns` has one value a row: `size`, `time`, or group codes under the domain's name; for `random` `molecule`.
     """
     match domain:
         case "size":
@@ -77,34 +75,33 @@ def split_at(order: Tensor, first: int, second: int) -> Parts:
     return {"train": order[:first], "val": order[first:second], "test": order[second:]}
 
 
-_PART_NAMES = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
-    "id_val": "id_val",
-    "id_test": "id_test",
-}
+def split_both_sides(inside: Tensor, outside: Tensor, held_out: int) -> Parts:
+    """GOOD's parts of a shift: `id_val` and `id_test` hold out rows inside it, `val` and `test` halve those outside."""
+    inner = split_at(inside, len(inside) - 2 * held_out, len(inside) - held_out)
+    val, test = outside.chunk(2)
+    return {"train": inner["train"], "id_val": inner["val"], "id_test": inner["test"], "val": val, "test": test}
+
+
+def permutation(rng: random.Random, count: int) -> Tensor:
+    """A permutation as Python's generator shuffles: published splits were drawn so."""
+    order = list(range(count))
+    rng.shuffle(order)
+    return torch.tensor(order)
 
 
 def split_by_name(names: Sequence[str], column: str) -> Parts:
     """The parts as the user's own column names them."""
-    unknown = sorted({name for name in names if name.strip().lower() not in _PART_NAMES})
+    rows: dict[str, list[int]] = {part: [] for part in PARTS}
+    words = [name.strip().lower() for name in names]
+    for row, word in enumerate(words):
+        rows.setdefault(_SYNONYMS.get(word, word), []).append(row)
+    unknown = sorted({names[row] for part in rows.keys() - {*PARTS} for row in rows[part]})
     if unknown:
         raise OutlandError(
-            f"the column '{column}' says {', '.join(repr(name) for name in unknown[:5])}; "
-            f"a split is one of {', '.join(_PART_NAMES)}"
+            f"the column '{column}' says {', '.join(map(repr, unknown[:5]))}; "
+            f"a split is one of {', '.join([*PARTS, *_SYNONYMS])}"
         )
-    parts = [_PART_NAMES[name.strip().lower()] for name in names]
-    return {
-        part: torch.tensor([row for row, name in enumerate(parts) if name == part], dtype=torch.long)
-        for part in PARTS
-        if part in parts
-    }
+    return {part: torch.tensor(indices) for part, indices in rows.items() if indices}
 
 
 def assign_environments(
@@ -112,11 +109,8 @@ def assign_environments(
 ) -> tuple[Tensor, int]:
     """Environment of each row `[G]`, those of the training rows numbered from 0, and how many of these there are.
 
-    Args:
-        domain, columns: as of `split_rows`.
-        train: the training rows.
-        named: codes of environments that the user named `[G]`; without them training rows are divided by scaffold or
-            cluster under those domains, else by size.
+    Without environments that the user `named`, training rows are divided by scaffold or cluster under those domains,
+    else by size.
     """
     if named is not None:
         environment = training_first(named, train)

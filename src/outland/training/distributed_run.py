@@ -55,16 +55,19 @@ def run_distributed(
     with process_group(where):
         if rank() == 0:
             return _run_main(Run(spec, out, where, ready=ready, **options), load)
-        if not _broadcast_from_main(None):
-            return None
-        with tempfile.TemporaryDirectory(prefix="outland-") as scratch:
-            checkpoints, copy = (RunFolder(folder, spec).checkpoints.folder for folder in (out, scratch))
-            if checkpoints.exists():
-                shutil.copytree(checkpoints, copy)
-            distributed.barrier()
-            for _ in Run(spec, scratch, where, resume=True, ready=ready).steps(load):
-                pass
+        if _broadcast_from_main(None):
+            with tempfile.TemporaryDirectory(prefix="outland-") as scratch:
+                _run_other(Run(spec, scratch, where, resume=True, ready=ready), RunFolder(out, spec), load)
         return None
+
+
+def _run_other(run: Run, main: RunFolder, load: Callable[[], Splits]) -> None:
+    """Execute the run in a process other than the main one, from the checkpoints in the main process's folder."""
+    if main.checkpoints.folder.exists():
+        shutil.copytree(main.checkpoints.folder, run.folder.checkpoints.folder)
+    distributed.barrier()
+    for _ in run.steps(load):
+        pass
 
 
 def _run_main(run: Run, load: Callable[[], Splits]) -> RunRecord:

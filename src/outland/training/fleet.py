@@ -68,17 +68,7 @@ def run_fleet(
         return ActiveRun(run, run.steps(partial(shared.load, spec)))
 
     scheduler = Scheduler(len(specs), width or (10 if where.type == "cuda" else 1), start)
-    budget = MemoryBudget(partial(_free_memory, where))
-    try:
-        while scheduler.waiting or scheduler.active:
-            scheduler.start_next(budget)
-            for index in list(scheduler.active):
-                if scheduler.advance(index):
-                    _release_memory(where)
-    finally:
-        for active in scheduler.active.values():
-            active.steps.close()
-    return scheduler.result
+    return scheduler.run(MemoryBudget(partial(_free_memory, where)), partial(_release_memory, where))
 
 
 @dataclass(frozen=True)
@@ -124,13 +114,26 @@ class Scheduler:
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
 
-    def start_next(self, budget: MemoryBudget) -> None:
+    def run(self, budget: MemoryBudget, release_memory: Callable[[], None]) -> FleetResult:
+        """Start and advance runs in turn until all have ended; memory is released after each."""
+        try:
+            while self.waiting or self.active:
+                self._start_next(budget)
+                for index in list(self.active):
+                    if self._advance(index):
+                        release_memory()
+        finally:
+            for active in self.active.values():
+                active.steps.close()
+        return self.result
+
+    def _start_next(self, budget: MemoryBudget) -> None:
         """Start a waiting run if there is room: one at a time, so that it shows what each takes."""
         if self.waiting and len(self.active) < self.width and budget.has_room(len(self.active)):
             index, restarted = self.waiting.popleft()
             self.active[index] = self._start(index, restarted)
 
-    def advance(self, index: int) -> bool:
+    def _advance(self, index: int) -> bool:
         """Let a run take a step; whether it has ended, one way or another."""
         active = self.active[index]
         try:

@@ -85,7 +85,7 @@ class ReplayedSteps:
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch."""
         plan = self.batches.plan(epoch)
-        index = plan.index.pin_memory() if self.order.is_cuda else plan.index  # so that nobody waits for the copy
+        index = plan.index.pin_memory() if self.order.is_cuda else plan.index  # so that nothing waits for the copy
         self.order.copy_(index, non_blocking=True)
         self.position.zero_()
         self._taken = []

@@ -32,4 +32,4 @@ def ratio_penalty(
     masks become uneven as the paper wants; or `none`. A graph without edges has no edge penalty.
     """
     segments = (batch.node_segments, batch.edge_segments)
-    return batch.mean_graphs(ratio_penalties(mask.node, mask.edge, *segments, node_ratio, edge_ratio, indicator))
+    return batch.mean_graphs(ratio_penalties(mask.node, mask.edge, *segments, (node_ratio, edge_ratio), indicator))

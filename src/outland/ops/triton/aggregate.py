@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from outland.ops.csr import EdgeCSR, Edges
+from outland.ops.csr import Edges
 from outland.ops.triton.segment import column_blocks, rows_at_once
 
 
@@ -43,23 +43,17 @@ def aggregate(
         relu: whether φ is ReLU, or the identity.
     """
     state = None if state is None else state.contiguous()
-    out: Tensor = _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges.incoming, edges.outgoing)
+    out: Tensor = _Aggregate.apply(x.contiguous(), weight, state, eps, relu, edges)
     return out
 
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        state: Tensor | None,
-        eps: Tensor | None,
-        relu: bool,
-        incoming: EdgeCSR,
-        outgoing: EdgeCSR,
+        ctx: Any, x: Tensor, weight: Tensor | None, state: Tensor | None, eps: Tensor | None, relu: bool, edges: Edges
     ) -> Tensor:
-        rowptr, perm, col = incoming
+        assert edges.incoming is not None
+        rowptr, perm, col = edges.incoming
         out = torch.empty_like(x)
         block, (rows, blocks) = column_blocks(*x.shape)
         depth = rows_at_once(col, rows)
@@ -70,7 +64,7 @@ class _Aggregate(torch.autograd.Function):
             *flags, nodes, depth, block, num_warps=warps,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, state, eps)
-        ctx.relu, ctx.outgoing = relu, outgoing
+        ctx.relu, ctx.outgoing = relu, edges.outgoing
         return out
 
     @staticmethod
@@ -92,7 +86,7 @@ class _Aggregate(torch.autograd.Function):
             len(x), x.shape[1], len(col), *flags, *needs, nodes, depth, block, num_warps=warps,
         )  # fmt: skip
         total = None if grad_eps is None else grad_eps.sum().reshape(eps.shape).to(eps.dtype)
-        return grad_x, grad_weight, grad_state, total, None, None, None
+        return grad_x, grad_weight, grad_state, total, None, None
 
 
 def _nodes_and_warps(nodes: int, depth: int, whole: bool) -> tuple[int, int]:
@@ -104,6 +98,15 @@ def _nodes_and_warps(nodes: int, depth: int, whole: bool) -> tuple[int, int]:
     if whole:
         return (4, 2) if large and dense else (1, 1)
     return 4 if nodes > 2048 else 1, 1 if large else 4
+
+
+@triton.jit
+def _edge(perm, position, in_group, PERM: tl.constexpr):
+    """The edges at some positions of a grouping."""
+    edge = position
+    if PERM:
+        edge = tl.load(perm + position, mask=in_group, other=0)
+    return edge
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -124,9 +127,7 @@ def _aggregate_forward(
             mask = in_group[:, None] & in_width[None, :]
             source = tl.load(col + position, mask=in_group, other=0)
             message = tl.load(x + source[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
-            edge = position
-            if PERM:
-                edge = tl.load(perm + position, mask=in_group, other=0)
+            edge = _edge(perm, position, in_group, PERM)
             if STATE:
                 message += tl.load(state + edge[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
             if RELU:
@@ -140,6 +141,29 @@ def _aggregate_forward(
         tl.store(out + offset, total, mask=in_width)
 
 
+@triton.jit
+def _zero_padding(
+    grad_weight, grad_state, last_ptr, rows, column, width,
+    GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """No gradient to edges of no group, which are the last rows."""
+    for padding in range(tl.load(last_ptr) + tl.program_id(0), rows, tl.num_programs(0)):
+        if GRAD_WEIGHT:
+            tl.store(grad_weight + padding, 0.0)
+        if GRAD_STATE:
+            tl.store(grad_state + padding * width + column, tl.zeros((C,), tl.float32), mask=column < width)
+
+
+@triton.jit
+def _message_backward(grad, message, weight, edge, in_group, WEIGHT: tl.constexpr, RELU: tl.constexpr):
+    """The gradient before an edge's weight and ReLU."""
+    if WEIGHT:
+        grad *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None]
+    if RELU:
+        grad = tl.where(message > 0, grad, 0)
+    return grad
+
+
 @triton.jit(do_not_specialize=["count", "rows"])
 def _aggregate_backward(
     x, weight, state, eps, grad, rowptr, perm, col, grad_x, grad_weight, grad_state, grad_eps, count, width, rows,
@@ -150,11 +174,7 @@ def _aggregate_backward(
     """For each source: the gradients of its row, and of the weights and rows of its outgoing edges."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     in_width = column < width
-    for padding in range(tl.load(rowptr + count) + tl.program_id(0), rows, tl.num_programs(0)):  # edges of no group
-        if GRAD_WEIGHT:
-            tl.store(grad_weight + padding, 0.0)
-        if GRAD_STATE:
-            tl.store(grad_state + padding * width + column, tl.zeros((C,), tl.float32), mask=in_width)
+    _zero_padding(grad_weight, grad_state, rowptr + count, rows, column, width, GRAD_WEIGHT, GRAD_STATE, C)
     begin = tl.program_id(0).to(tl.int64) * NODES
     for node in range(begin, tl.minimum(begin + NODES, count)):
         offset = node * width + column
@@ -167,21 +187,14 @@ def _aggregate_backward(
             mask = in_group[:, None] & in_width[None, :]
             target = tl.load(col + position, mask=in_group, other=0)
             grad_out = tl.load(grad + target[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
-            edge = position
-            if PERM:
-                edge = tl.load(perm + position, mask=in_group, other=0)
+            edge = _edge(perm, position, in_group, PERM)
             message = tl.zeros((K, C), tl.float32) + value[None, :]
             if STATE:
                 message += tl.load(state + edge[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
             if GRAD_WEIGHT:
-                activated = message
-                if RELU:
-                    activated = tl.where(message < 0, 0, message)
+                activated = tl.where(message < 0, 0, message) if RELU else message
                 tl.store(grad_weight + edge, tl.sum(activated * grad_out, 1), mask=in_group)
-            if WEIGHT:
-                grad_out *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None]
-            if RELU:
-                grad_out = tl.where(message > 0, grad_out, 0)
+            grad_out = _message_backward(grad_out, message, weight, edge, in_group, WEIGHT, RELU)
             if GRAD_STATE:
                 tl.store(grad_state + edge[:, None] * width + column[None, :], grad_out, mask=mask)
             total += tl.sum(grad_out, 0)

@@ -17,8 +17,6 @@ def collate_padded(index: Tensor, source: CollateSource, nodes: int, edges: int)
     """See `ops.collate_padded`. Padding is in no group: `node_ptr`, `edge_ptr` and each `rowptr` end before it."""
     graphs, device = len(index), index.device
     long = partial(torch.empty, dtype=torch.long, device=device)
-    all_x, all_edges = source.x.contiguous(), source.edge_index.contiguous()
-    all_rowptr, all_perm = source.grouped
     bounds = long(4, graphs + 1)  # of each graph: first node and first edge, here and in the set
     table = long(3, graphs)  # node count, edge count, index without its padding
     graph_mask = torch.empty(graphs, dtype=torch.bool, device=device)
@@ -26,18 +24,33 @@ def collate_padded(index: Tensor, source: CollateSource, nodes: int, edges: int)
         index, source.node_counts, source.edge_counts, source.node_offsets, source.edge_offsets, bounds, table,
         graph_mask, graphs, _power_of_2(graphs),
     )  # fmt: skip
+    fields, rowptr = _collate_nodes(bounds, source, nodes)
+    fields |= _collate_edges(bounds, source, nodes, edges, rowptr)
+    fields |= {"node_count": table[0], "edge_count": table[1], "graph_mask": graph_mask}
+    return {**fields, "node_ptr": bounds[0], "edge_ptr": bounds[1], **graph_rows(table[2], source)}
+
+
+def _collate_nodes(bounds: Tensor, source: CollateSource, nodes: int) -> tuple[Fields, Tensor]:
+    """The fields of nodes, and where the edges of each begin, by source and by target `[2, N + 1]`."""
+    graphs, all_x = bounds.shape[1] - 1, source.x.contiguous()
     x = all_x.new_empty(nodes, all_x.shape[1])
-    node_batch, rowptr = long(nodes), long(2, nodes + 1)
-    node_mask = torch.empty(nodes, dtype=torch.bool, device=device)
+    node_batch, rowptr = bounds.new_empty(nodes), bounds.new_empty(2, nodes + 1)
+    node_mask = bounds.new_empty(nodes, dtype=torch.bool)
     _nodes[(triton.cdiv(nodes + 1, _ROWS),)](
-        bounds, all_x, all_rowptr, x, node_batch, node_mask, rowptr,
+        bounds, all_x, source.grouped[0], x, node_batch, node_mask, rowptr,
         graphs, nodes, len(all_x), x.shape[1], _power_of_2(graphs), _power_of_2(x.shape[1]), _ROWS,
     )  # fmt: skip
-    edge_index, edge_batch, reverse = (long(shape) for shape in ((2, edges), edges, edges))
-    edge_mask = torch.empty(edges, dtype=torch.bool, device=device)
+    return {"x": x, "node_batch": node_batch, "node_mask": node_mask}, rowptr
+
+
+def _collate_edges(bounds: Tensor, source: CollateSource, nodes: int, edges: int, rowptr: Tensor) -> Fields:
+    """The fields of edges, and their groupings."""
+    graphs, all_edges, all_perm = bounds.shape[1] - 1, source.edge_index.contiguous(), source.grouped[1]
+    edge_index, edge_batch, reverse = (bounds.new_empty(shape) for shape in ((2, edges), edges, edges))
+    edge_mask = bounds.new_empty(edges, dtype=torch.bool)
     attr = None if source.edge_attr is None else source.edge_attr.new_empty(edges, source.edge_attr.shape[1])
     columns = 1 if attr is None else attr.shape[1]
-    grouped = None if all_perm is None else long(4, edges)  # perm and col, by source and by target
+    grouped = None if all_perm is None else bounds.new_empty(4, edges)  # perm and col, by source and by target
     if edges:
         _edges[(triton.cdiv(edges, _ROWS),)](
             bounds, all_edges, source.reverse, source.edge_attr, all_perm,
@@ -48,24 +61,8 @@ def collate_padded(index: Tensor, source: CollateSource, nodes: int, edges: int)
     outgoing, incoming = EdgeCSR(rowptr[0], None, edge_index[1]), EdgeCSR(rowptr[0], reverse, edge_index[1])
     if grouped is not None:
         outgoing, incoming = EdgeCSR(rowptr[0], grouped[0], grouped[1]), EdgeCSR(rowptr[1], grouped[2], grouped[3])
-    return {
-        "x": x,
-        "edge_index": edge_index,
-        "node_batch": node_batch,
-        "edge_batch": edge_batch,
-        "reverse": reverse,
-        "node_count": table[0],
-        "edge_count": table[1],
-        "edge_attr": attr,
-        "node_mask": node_mask,
-        "edge_mask": edge_mask,
-        "graph_mask": graph_mask,
-        "outgoing": outgoing,
-        "incoming": incoming,
-        "node_ptr": bounds[0],
-        "edge_ptr": bounds[1],
-        **graph_rows(table[2], source),
-    }
+    fields = {"edge_index": edge_index, "edge_batch": edge_batch, "edge_mask": edge_mask, "edge_attr": attr}
+    return {**fields, "reverse": reverse, "outgoing": outgoing, "incoming": incoming}
 
 
 def _power_of_2(number: int) -> int:

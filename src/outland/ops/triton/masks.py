@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from outland.ops.csr import EdgeCSR, Edges
+from outland.ops.csr import Edges
 
 _ROWS, _NODES, _DEPTH = 128, 32, 4
 
@@ -20,28 +20,20 @@ def mask_weights(
     """See `ops.mask_weights`; both heads are one product, to `[N, 3]`: for the node, as a source and as a target."""
     heads = torch.cat([weight.reshape(-1, z.shape[1]) for weight in (node_weight, edge_weight)])
     scores = functional.linear(z, heads).contiguous()
-    node, edge = _MaskWeights.apply(scores, node_bias, edge_bias, edges.edge_index, edges.incoming, edges.outgoing)
+    node, edge = _MaskWeights.apply(scores, node_bias, edge_bias, edges)
     return node, edge
 
 
 class _MaskWeights(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        node_bias: Tensor,
-        edge_bias: Tensor,
-        edge_index: Tensor,
-        incoming: EdgeCSR,
-        outgoing: EdgeCSR,
-    ) -> tuple[Tensor, Tensor]:
-        nodes, edges = len(scores), edge_index.shape[1]
-        node, edge = scores.new_empty(nodes), scores.new_empty(edges)
-        if nodes:
-            grid = (triton.cdiv(max(nodes, edges), _ROWS),)
-            _mask_weights_forward[grid](scores, node_bias, edge_bias, edge_index, node, edge, nodes, edges, _ROWS)
+    def forward(ctx: Any, scores: Tensor, node_bias: Tensor, edge_bias: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
+        index, *ctx.grouped = edges
+        counts = len(scores), index.shape[1]
+        node, edge = (scores.new_empty(count) for count in counts)
+        if len(scores):
+            grid = (triton.cdiv(max(counts), _ROWS),)
+            _mask_weights_forward[grid](scores, node_bias, edge_bias, index, node, edge, *counts, _ROWS)
         ctx.save_for_backward(node, edge)
-        ctx.grouped = incoming, outgoing
         return node, edge
 
     @staticmethod
@@ -57,7 +49,7 @@ class _MaskWeights(torch.autograd.Function):
                 perm_in is not None, perm_out is not None, _NODES, _DEPTH, num_warps=1,
             )  # fmt: skip
         biases = grad_scores.sum(0)
-        return grad_scores.to(node.dtype), biases[:1], biases[1:2], None, None, None
+        return grad_scores.to(node.dtype), biases[:1], biases[1:2], None
 
 
 @triton.jit(do_not_specialize=["nodes", "edges"])

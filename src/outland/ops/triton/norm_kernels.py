@@ -20,6 +20,12 @@ def _marked_tile(mask, rows, width, row, column, MASKED: tl.constexpr):
     return offset, in_tile, marked[:, None] & in_tile
 
 
+@triton.jit
+def _pair(first, second, column, valid):
+    """Two numbers of each column: mean and 1/deviation, or weight and bias."""
+    return tl.load(first + column, mask=valid, other=0), tl.load(second + column, mask=valid, other=0)
+
+
 @triton.jit(do_not_specialize=["rows", "rows_each"])
 def norm_moments(x, mask, parts, rows, width, rows_each, MASKED: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
     """Of each block of rows: how many are marked, their mean, and their squares about it; tile by tile (Chan)."""
@@ -46,6 +52,20 @@ def norm_moments(x, mask, parts, rows, width, rows_each, MASKED: tl.constexpr, R
     tl.store(parts + 2 * plane + offset, squares, mask=valid)
 
 
+@triton.jit
+def _combine(parts, blocks, width, column, P: tl.constexpr):
+    """Count, mean and variance of all rows, from the moments of their blocks."""
+    plane = blocks * width
+    part, in_parts = _tile(blocks, width, tl.arange(0, P), column)
+    counts = tl.load(parts + part, mask=in_parts, other=0)
+    means = tl.load(parts + plane + part, mask=in_parts, other=0)
+    squares = tl.load(parts + 2 * plane + part, mask=in_parts, other=0)
+    count = tl.sum(counts, 0)
+    mean = tl.sum(counts * means, 0) / tl.maximum(count, 1)
+    centred = means - mean[None, :]
+    return count, mean, tl.sum(squares + counts * centred * centred, 0) / tl.maximum(count, 1)
+
+
 @triton.jit(do_not_specialize=["rows", "rows_each", "blocks", "salt"])
 def norm_forward(
     x, mask, weight, bias, running_mean, running_variance, num_batches, seed, parts, stats, out,
@@ -57,15 +77,7 @@ def norm_forward(
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     valid = column < width
     if TRAINING:
-        plane = blocks * width
-        part, in_parts = _tile(blocks, width, tl.arange(0, P), column)
-        counts = tl.load(parts + part, mask=in_parts, other=0)
-        means = tl.load(parts + plane + part, mask=in_parts, other=0)
-        squares = tl.load(parts + 2 * plane + part, mask=in_parts, other=0)
-        count = tl.sum(counts, 0)
-        mean = tl.sum(counts * means, 0) / tl.maximum(count, 1)
-        centred = means - mean[None, :]
-        variance = tl.sum(squares + counts * centred * centred, 0) / tl.maximum(count, 1)
+        count, mean, variance = _combine(parts, blocks, width, column, P)
         if block == 0:
             unbiased = variance * count / tl.maximum(count - 1, 1)
             old_mean = tl.load(running_mean + column, mask=valid, other=0)
@@ -82,7 +94,7 @@ def norm_forward(
     if block == 0:
         tl.store(stats + column, mean, mask=valid)
         tl.store(stats + width + column, scale, mask=valid)
-    gain, shift = tl.load(weight + column, mask=valid, other=0), tl.load(bias + column, mask=valid, other=0)
+    gain, shift = _pair(weight, bias, column, valid)
     for start in range(0, rows_each, R):
         row = block * rows_each + start + tl.arange(0, R)
         offset, in_tile, marked = _marked_tile(mask, rows, width, row, column, MASKED)
@@ -93,15 +105,6 @@ def norm_forward(
         if DROP:
             value = tl.where(tl.rand(tl.load(seed) + salt, offset) >= p, value / (1 - p), 0)
         tl.store(out + offset, tl.where(marked, value, 0), mask=in_tile)
-
-
-@triton.jit
-def _columns(stats, weight, bias, column, width):
-    """Mean, 1/deviation, weight and bias of some columns."""
-    valid = column < width
-    mean, scale = tl.load(stats + column, mask=valid, other=0), tl.load(stats + width + column, mask=valid, other=0)
-    gain, shift = tl.load(weight + column, mask=valid, other=0), tl.load(bias + column, mask=valid, other=0)
-    return mean, scale, gain, shift
 
 
 @triton.jit
@@ -133,7 +136,8 @@ def norm_grad_sums(
     """Of each block of rows: the sums of gradients, and of gradients times normalised values."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     valid = column < width
-    mean, scale, gain, shift = _columns(stats, weight, bias, column, width)
+    mean, scale = _pair(stats, stats + width, column, valid)
+    gain, shift = _pair(weight, bias, column, valid)
     grad_sum = tl.zeros((C,), tl.float32)
     product_sum = tl.zeros((C,), tl.float32)
     for start in range(0, rows_each, R):
@@ -162,8 +166,9 @@ def norm_backward(
     if block == 0:
         tl.store(grad_bias + column, grad_sum, mask=valid)
         tl.store(grad_weight + column, product_sum, mask=valid)
-    mean, scale, gain, shift = _columns(stats, weight, bias, column, width)
+    mean, scale = _pair(stats, stats + width, column, valid)
     count = tl.load(stats + 2 * width + column, mask=valid, other=1)
+    gain, shift = _pair(weight, bias, column, valid)
     for start in range(0, rows_each, R):
         row = block * rows_each + start + tl.arange(0, R)
         offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, width, mean, scale, MASKED)
@@ -179,7 +184,9 @@ def fixed_norm_backward(
 ):  # fmt: skip
     """The gradients of the rows where mean and variance are constants."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    mean, scale, gain, shift = _columns(stats, weight, bias, column, width)
+    valid = column < width
+    mean, scale = _pair(stats, stats + width, column, valid)
+    gain, shift = _pair(weight, bias, column, valid)
     for start in range(0, rows_each, R):
         row = block * rows_each + start + tl.arange(0, R)
         offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, width, mean, scale, MASKED)

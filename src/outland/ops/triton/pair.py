@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from outland.ops.csr import EdgeCSR, Edges
+from outland.ops.csr import Edges
 
 _ROWS, _TILE_COLUMNS = 128, 128
 
@@ -18,21 +18,19 @@ def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) ->
     """See `ops.pair_linear`."""
     scores = functional.linear(h, weight.reshape(-1, h.shape[1]))  # of each output as a source, then as a target
     bias = scores.new_zeros(len(weight)) if bias is None else bias
-    total: Tensor = _PairSum.apply(scores.contiguous(), bias, edges.edge_index, edges.incoming, edges.outgoing)
+    total: Tensor = _PairSum.apply(scores.contiguous(), bias, edges)
     return total
 
 
 class _PairSum(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, bias: Tensor, edge_index: Tensor, incoming: EdgeCSR, outgoing: EdgeCSR
-    ) -> Tensor:
-        edges, width = edge_index.shape[1], scores.shape[1] // 2
-        out = scores.new_empty(edges, width)
-        ctx.grouped, ctx.nodes = (incoming, outgoing), len(scores)
-        if edges:
-            rows, columns, grid = _grid(edges, width)
-            _pair_sum_forward[grid](scores, bias, edge_index, out, edges, width, rows, columns)
+    def forward(ctx: Any, scores: Tensor, bias: Tensor, edges: Edges) -> Tensor:
+        index, *ctx.grouped = edges
+        count, width = index.shape[1], scores.shape[1] // 2
+        ctx.nodes, out = len(scores), scores.new_empty(count, width)
+        if count:
+            rows, columns, grid = _grid(count, width)
+            _pair_sum_forward[grid](scores, bias, index, out, count, width, rows, columns)
         return out
 
     @staticmethod
@@ -46,7 +44,7 @@ class _PairSum(torch.autograd.Function):
             grad, rowptr_in, perm_in, rowptr_out, perm_out, grad_scores, width,
             perm_in is not None, perm_out is not None, 8, columns,
         )  # fmt: skip
-        return grad_scores, grad.sum(0), None, None, None
+        return grad_scores, grad.sum(0), None
 
 
 def _grid(rows: int, width: int) -> tuple[int, int, tuple[int, int]]:

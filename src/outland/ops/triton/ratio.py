@@ -9,41 +9,27 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Segments
+from outland.ops.ratio import Indicator, Ratios
 
 
 def ratio_penalties(
-    node: Tensor,
-    edge: Tensor,
-    nodes: Segments,
-    edges: Segments,
-    node_ratio: float,
-    edge_ratio: float,
-    indicator: str = "hard",
+    node: Tensor, edge: Tensor, nodes: Segments, edges: Segments, ratios: Ratios, indicator: Indicator = "hard"
 ) -> Tensor:
     """See `ops.ratio_penalties`, for any `indicator` but `soft`."""
-    grouped = (nodes.ptr, edges.ptr, node_ratio, edge_ratio)
-    penalties: Tensor = _RatioPenalties.apply(node.contiguous(), edge.contiguous(), *grouped, indicator == "hard")
+    masks, hard = (node.contiguous(), edge.contiguous()), indicator == "hard"
+    penalties: Tensor = _RatioPenalties.apply(*masks, nodes.ptr, edges.ptr, ratios, hard)
     return penalties
 
 
 class _RatioPenalties(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        node: Tensor,
-        edge: Tensor,
-        node_ptr: Tensor,
-        edge_ptr: Tensor,
-        node_ratio: float,
-        edge_ratio: float,
-        hard: bool,
+        ctx: Any, node: Tensor, edge: Tensor, node_ptr: Tensor, edge_ptr: Tensor, ratios: Ratios, hard: bool
     ) -> Tensor:
         graphs = len(node_ptr) - 1
         out, signs = node.new_empty(graphs), node.new_empty(2, graphs, dtype=torch.float32)
         if graphs:
-            _ratio_penalties_forward[(graphs,)](
-                node, edge, node_ptr, edge_ptr, out, signs, node_ratio, edge_ratio, graphs, hard, 128
-            )
+            _ratio_penalties_forward[(graphs,)](node, edge, node_ptr, edge_ptr, out, signs, *ratios, graphs, hard, 128)
         ctx.save_for_backward(node_ptr, edge_ptr, signs)
         ctx.node, ctx.edge = node.shape, edge.shape
         return out
@@ -54,13 +40,13 @@ class _RatioPenalties(torch.autograd.Function):
         node_ptr, edge_ptr, signs = ctx.saved_tensors
         graphs = len(grad)
         if not graphs:  # there is nothing but padding
-            return grad.new_zeros(ctx.node), grad.new_zeros(ctx.edge), None, None, None, None, None
+            return grad.new_zeros(ctx.node), grad.new_zeros(ctx.edge), None, None, None, None
         grad_node, grad_edge = grad.new_empty(ctx.node), grad.new_empty(ctx.edge)
         rows = (len(grad_node), len(grad_edge))
         _ratio_penalties_backward[(graphs + 1,)](
             grad.contiguous(), node_ptr, edge_ptr, signs, grad_node, grad_edge, *rows, graphs, 128
         )
-        return grad_node, grad_edge, None, None, None, None, None
+        return grad_node, grad_edge, None, None, None, None
 
 
 @triton.jit

@@ -1,0 +1,85 @@
+"""Scores of runs and models on the terminal, and what predicting gave, in tables and sentences."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from outland.errors import counted
+from outland.graphs import PackedGraphs
+from outland.models import PartScore, TrainedModel
+from outland.models.messages import METRICS, format_score, threshold_phrase
+from outland.models.table_predictions import TableReport
+from outland.tables.duplicates import training_rows_note
+from outland.training import RunRecord
+
+
+def print_record(record: RunRecord, folder: Path) -> None:
+    """Print the scores of every part under every rule, and where the record is."""
+    parts = [part for part in ("id_val", "id_test", "val", "test") if part in record.selection[record.selected]]
+    unit = "" if record.metric == "rmse" else ", in %"
+    table = Table("chosen by", "epoch", *parts, title=f"{record.metric}{unit}")
+    for name, row in record.selection.items():
+        scores = [format_score(row[part], record.metric) for part in parts]
+        table.add_row(f"{name} *" if name == record.selected else name, str(row["epoch"]), *scores)
+    screen = Console(soft_wrap=True)
+    screen.print(table)
+    screen.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
+    if "superpixels" in record.data:
+        screen.print(f"on {record.data['superpixels']} superpixels")
+    print(f"record: {folder / 'record.json'}")
+
+
+def prediction_lines(model: TrainedModel, report: TableReport) -> list[str]:
+    """How many rows there were, what could not be read, what rows were called and how unusual they are."""
+    readable = report.rows - report.bad
+    lines = [f"{report.out}: {counted(report.rows, 'row')} in {report.seconds:.0f} s; {report.bad:,} cannot be read"]
+    for reason, count in report.problems.most_common(3):
+        lines.append(f"  {counted(count, 'row')}: {reason} (first: row {report.first[reason]:,})")
+    several = len(model.targets) > 1
+    for target, classes in report.classes.items():
+        names = ", ".join(f"{name} {count:,}" for name, count in sorted(classes.items()))
+        lines.append(f"called{f' ({target})' if several else ''}: {names}")
+    if len(model.classes) == 2 and not several:
+        lines.append(f"outland_probability is of '{model.classes[1]}'; a row is {threshold_phrase(model)}")
+    elif len(model.classes) == 2:
+        lines.append(f"outland_probability_TARGET is of '{model.classes[1]}'")
+    if model.distance is not None:
+        flags = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
+        lines.append(f"distance: {flags} of {readable:,}")
+    return lines + training_rows_notes(report.training_rows, report.rows)
+
+
+def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str) -> Table:
+    """A row for each target: rows with a label, score, interval, and how probabilities compare with labels."""
+    metric = scores[0].metric
+    unit = "" if metric == "rmse" else ", in %"
+    headers = ["target", "rows", f"{METRICS[metric]}{unit}", "95% interval"]
+    headers += ["mean probability", "observed"] if model.classes else ["RMSE of the training mean"]
+    table = Table(*headers, title=f"{model.method.name} on {data}")
+    for score in scores:
+        low, high = (format_score(number, metric) for number in (score.score.low, score.score.high))
+        interval = "–" if score.score.low is None else f"{low} to {high}"
+        cells = [score.target, f"{score.rows:,}", format_score(score.score.value, metric), interval]
+        if score.calibration is not None:
+            cells += [f"{score.calibration.mean_probability:.1%}", f"{score.calibration.observed_rate:.1%}"]
+        else:
+            cells += ["–", "–"] if model.classes else [format_score(score.mean_error, "rmse")]
+        table.add_row(*cells)
+    return table
+
+
+def evaluation_notes(model: TrainedModel, graphs: PackedGraphs, scores: Sequence[PartScore]) -> list[str]:
+    """Targets with too few rows to judge, and rows that the model was trained on."""
+    notes = [f"{score.target}: the rows are {score.too_few}." for score in scores if score.too_few]
+    if "hash" in graphs.extra and len(model.training_hashes):
+        seen = int(torch.isin(graphs.extra["hash"], model.training_hashes).sum())
+        notes += training_rows_notes(seen, len(graphs))
+    return notes
+
+
+def training_rows_notes(seen: int, rows: int) -> list[str]:
+    """A sentence on rows that the model was trained on, if there are any."""
+    return [f"{training_rows_note(seen, rows)}."] if seen else []
