@@ -7,27 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-<<<<<<< HEAD
 from outland.cli import options
-from outland.errors import OutlandError, counted
-=======
-from outland.cli.options import (
-    Data,
-    Environment,
-    Recipe,
-    Seed,
-    Settings,
-    Smiles,
-    Split,
-    Strict,
-    Target,
-    TaskKind,
-    Time,
-    TrustCode,
-    table_domain,
-)
 from outland.errors import OutlandError, counted, unknown
->>>>>>> w-tests
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
@@ -120,7 +101,7 @@ def predict(
         bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
     ] = True,
     folder: options.Data = None,
-    trust_code: TrustCode = False,
+    trust_code: options.TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -165,7 +146,7 @@ def evaluate(
     ] = None,
     folder: options.Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    trust_code: TrustCode = False,
+    trust_code: options.TrustCode = False,
     device: Device = "cpu",
 ) -> None:
     """Score a model on a labelled table or a dataset's part, with 95% intervals.
@@ -212,7 +193,7 @@ def explain(
         int | None, typer.Option(min=1, help=r"Draw at most so many rows. \[default: 1000 molecules, 60 graphs]")
     ] = None,
     folder: options.Data = None,
-    trust_code: TrustCode = False,
+    trust_code: options.TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:

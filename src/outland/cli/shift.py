@@ -8,11 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-<<<<<<< HEAD
 from outland.cli import options
-=======
-from outland.cli.options import Data, Smiles, Target, TaskKind, TrustCode
->>>>>>> w-tests
 from outland.errors import OutlandError, counted
 
 _SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
@@ -44,18 +40,11 @@ def shift(
     force: Annotated[bool, typer.Option("--force", help="Replace the picture if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "cpu",
-<<<<<<< HEAD
     data: options.Data = None,
     smiles: options.Smiles = "smiles",
     target: options.Target = None,
     task: options.TaskKind = "auto",
-=======
-    data: Data = None,
-    smiles: Smiles = "smiles",
-    target: Target = None,
-    task: TaskKind = "auto",
-    trust_code: TrustCode = False,
->>>>>>> w-tests
+    trust_code: options.TrustCode = False,
 ) -> None:
     """Measure how far apart two sets of graphs are: parts of a dataset, tables of molecules, or a model's training set.
 
@@ -75,11 +64,7 @@ def shift(
     tables = _are_tables(first, second, model, picture, force)
     files, how = DataFolder(data), {"settings": settings, "seed": seed, "device": find_device(device)}
     if model is not None:
-<<<<<<< HEAD
-        first, second, result, notes = _from_model(model, first, smiles, files, how)
-=======
-        first, second, result, notes = _from_model(model, trust_code, first, smiles, files, options)
->>>>>>> w-tests
+        first, second, result, notes = _from_model(model, trust_code, first, smiles, files, how)
     else:
         assert second is not None
         table = options.table_settings("", required=True, smiles=smiles, target=target, task=task)
@@ -107,11 +92,7 @@ def _are_tables(first: str, second: str | None, model: Path | None, picture: Pat
 
 
 def _from_model(
-<<<<<<< HEAD
-    folder: Path, name: str, smiles: str, data: Any, how: dict[str, Any]
-=======
-    folder: Path, trust_code: bool, name: str, smiles: str, data: Any, options: dict[str, Any]
->>>>>>> w-tests
+    folder: Path, trust_code: bool, name: str, smiles: str, data: Any, how: dict[str, Any]
 ) -> tuple[str, str, Any, list[str]]:
     """The shift from a model's training graphs to a table or part: names of both, the result, and notes."""
     from outland.datasets.parts import is_table

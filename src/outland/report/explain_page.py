@@ -27,15 +27,10 @@ def explain_page(
     readable = [row for row in rows if row.prediction]
     known = any(row.truth for row in rows)
     nodes, edges = constant_weights(readable)
-<<<<<<< HEAD
-    number = model.targets.index(target) if target in model.targets else 0
+    number = model.target_index(target)
     seen = sum(row.is_training for row in rows)
     notes = [shading_note(model, nodes, edges), columns_note(model, known, number)]
     notes += [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(seen, len(rows))]
-=======
-    number = model.target_index(target)
-    notes = [shading_note(model, nodes, edges), columns_note(model, known, number), *_training_notes(rows)]
->>>>>>> w-tests
     molecules = [(row.smiles, row.node_weights) for row in readable if row.smiles and not nodes]
     return render_page(
         "explain.html",
