@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from outland.estimators import GraphClassifier
+from outland.datasets import TableSettings
+from outland.training import RunSpec, run
+from outland.training.run_folder import RunFolder
 from tests.conftest import SAMPLES
-from tests.models.cases import SMALL, bbbp
+from tests.models.cases import SMALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,14 +57,21 @@ def shortened(command: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory):
-    """The model that the commands on one's own molecules name."""
-    fitted = GraphClassifier("aia", epochs=1, backbone=SMALL).fit(*bbbp())
-    return fitted.save(tmp_path_factory.mktemp("models") / "model")
+def folders(motif, cache, tmp_path_factory):
+    """The model folder and the run's folder that the commands name."""
+    out, table = tmp_path_factory.mktemp("documented"), TableSettings(str(SAMPLES / "bbbp.csv"), target=("p_np",))
+    changes = {"train": {"epochs": 1}, "backbone": SMALL, "data": {"limit": 40}}
+    folders = {}
+    for name, dataset, given in (("bbbp-p_np-model", "bbbp", table), ("runs/RUN", "motif", None)):
+        spec = RunSpec.make(dataset, "aia", changes=changes, table=given)
+        run(spec, out, device="cpu", cache=cache)
+        folders[name] = RunFolder(out, spec).path
+    folders["bbbp-p_np-model"] /= "model"
+    return folders
 
 
 @pytest.fixture
-def workplace(outland, tmp_path, model, request):
+def workplace(outland, tmp_path, folders, quick_shift, request):
     """A folder with the files that the commands name."""
     head, *rows = (SAMPLES / "bbbp.csv").read_text().replace("p_np", "active").splitlines(keepends=True)
     half = len(rows) // 2
@@ -73,8 +82,10 @@ def workplace(outland, tmp_path, model, request):
     (tmp_path / "examples").mkdir()
     for table in (ROOT / "examples").glob("*.csv"):
         (tmp_path / "examples" / table.name).write_text("".join(table.open(encoding="utf-8").readlines()[:120]))
+    (tmp_path / "t.csv").write_text(head.replace("active", "y") + "".join(rows))
     if not request.node.callspec.params["command"].startswith("fit"):
-        shutil.copytree(model, tmp_path / "bbbp-p_np-model")
+        for name, folder in folders.items():
+            shutil.copytree(folder, tmp_path / name)
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
     (tmp_path / "mine.toml").write_text(recipe.group(1))
     example = re.search(r"```python\n(.*?class Yours\(Method\[.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
@@ -87,9 +98,9 @@ def test_a_documented_command_works(workplace, command, request, monkeypatch):
     if command.startswith(NEEDS_DATA):
         monkeypatch.setenv("OUTLAND_DATA", str(request.getfixturevalue("data").folder))
     done = workplace(*shortened(command))
-    # The first is named in passing, without its dataset; the other wants seventeen searches, and says so.
-    wanted = 2 if command == "train" or "--tuned" in command else 0
-    assert done.returncode == wanted, done.stdout + done.stderr
+    # The first are named in passing, without their arguments; the other asks for seventeen searches, and says so.
+    expected = 2 if command in ("train", "fit", "predict") or "--tuned" in command else 0
+    assert done.returncode == expected, done.stdout + done.stderr
 
 
 def test_the_commands_are_found():

@@ -74,3 +74,34 @@ def test_mistakes_get_a_sentence(outland, words, sentence):
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_from_the_training_graphs_of_a_model(outland, model_folder):
+    table = str(SAMPLES / "tox21.csv")
+    done = outland("shift", "--model", str(model_folder), table, "--json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    plain = json.loads(done.stdout)
+    assert (plain["first"], plain["second"]) == (f"training of {model_folder}", table)
+    assert plain["graphs"]["given"] == [268, 240]
+    assert 0 <= plain["covariate"]["mean"] <= 1
+    assert "correlation" not in plain or plain["correlation"] is None
+    shown = outland("shift", table, "--model", str(model_folder), *QUICK).stdout
+    assert f"training of {model_folder} and tox21.csv" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["motif:train"], "name two sets of graphs, A and B, or one and the --model"),
+        (["motif:train", "motif:test", "--model", "MODEL"], "name two sets of graphs, A and B, or one and the --model"),
+        (["motif:train", "--model", "MODEL"], "motif:train has other features than the graphs that the model reads"),
+        (["train", "--model", "MODEL"], "was trained on graphs in memory"),
+        (["t.csv", "--model", "MODEL", "--picture", "map.png"], "--picture is for two tables of molecules"),
+        (["t.csv", "--model", "nowhere"], "there is no model folder nowhere"),
+    ],
+)
+def test_mistakes_with_a_model_get_a_sentence(outland, model_folder, words, sentence):
+    done = outland("shift", *[str(model_folder) if word == "MODEL" else word for word in words])
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

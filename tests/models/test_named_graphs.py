@@ -1,0 +1,90 @@
+"""Labelled graphs for a model, by name."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from outland.datasets import TableSettings
+from outland.errors import OutlandError
+from outland.estimators import GraphRegressor
+from outland.models import load_model
+from outland.models.named_graphs import load_labelled_table, load_part, part_title
+from outland.spec import RunSpec, load_splits
+from outland.training import run
+from outland.training.run_folder import RunFolder
+from tests.models.cases import SMALL, TABLE, bbbp
+
+
+@pytest.fixture(scope="module")
+def motif_model(motif, cache, tmp_path_factory):
+    """A run on Motif, forty-eight graphs a part."""
+    folder = tmp_path_factory.mktemp("named")
+    spec = RunSpec.from_words("motif", "erm", ["data.limit=48", "backbone.width=8", "train.epochs=1"])
+    run(spec, folder, device="cpu", cache=cache)
+    return load_model(RunFolder(folder, spec).path)
+
+
+def test_a_part_of_the_models_own_data_is_as_it_was_trained(motif, motif_model, cache):
+    own = load_part(motif_model, "test", cache)
+    expected = load_splits(motif_model.spec, cache=cache).part("test")
+    assert torch.equal(own.y, expected.y)
+    assert torch.equal(own.edge_index, expected.edge_index)
+    whole = load_part(motif_model, "motif/base:test", cache)
+    assert (len(own), len(whole)) == (48, 3000)
+    assert part_title(motif_model, "test") == "motif/base:test"
+    assert part_title(motif_model, "motif/size:test") == "motif/size:test"
+    with pytest.raises(OutlandError, match=r"unknown part of motif 'tset'\. Did you mean 'test'"):
+        load_part(motif_model, "tset", cache)
+
+
+def test_parts_that_a_model_cannot_have(fitted, motif_model, cache):
+    with pytest.raises(OutlandError, match="was trained on graphs in memory: name a table or DATASET/DOMAIN:PART"):
+        load_part(fitted.model_, "test", cache)
+    with pytest.raises(OutlandError, match="motif/base:test has other features than the graphs that the model reads"):
+        load_part(fitted.model_, "motif/base:test", cache)
+    with pytest.raises(OutlandError, match="reads graphs, not molecules"):
+        load_labelled_table(motif_model, TABLE, "smiles")
+
+
+def test_the_parts_of_a_table_that_has_changed_are_refused(fitted, tmp_path, cache):
+    file = tmp_path / "t.csv"
+    smiles, labels = bbbp()
+    file.write_text("smiles,y\n" + "".join(f"{text},{label}\n" for text, label in zip(smiles, labels, strict=True)))
+    table = TableSettings(str(file), target=("y",)).opened()
+    spec = RunSpec.make("t", "erm", table=table, domain="random")
+    model = replace(fitted.model_, spec=spec)
+    assert len(load_part(model, "train", cache)) == len(load_splits(spec, cache=cache)["train"])
+    with file.open("a") as stream:
+        stream.write("CCO,1\n")
+    with pytest.raises(OutlandError, match=r"t\.csv has changed since the model was trained"):
+        load_part(model, "train", cache)
+
+
+def test_labels_of_a_table_are_numbered_as_the_models_classes(fitted, tmp_path):
+    graphs, notes = load_labelled_table(fitted.model_, TABLE, "smiles", ["p_np"])
+    assert graphs.y.flatten().tolist() == bbbp()[1]
+    assert notes == [
+        "bbbp.csv: 2 rows set aside; the first: row 60, RDKit cannot read the SMILES ('" + notes[0].split("('")[1]
+    ]
+    (tmp_path / "t.csv").write_text("mol;y\nCCO;Yes\nCCN;no\nCCC;\nCCF;maybe\n")
+    named = replace(fitted.model_, classes=("no", "yes"))
+    graphs, notes = load_labelled_table(named, tmp_path / "t.csv", "mol", ["y"])
+    assert graphs.y.flatten().tolist() == [1.0, 0.0]
+    assert notes[0].startswith("t.csv: 2 rows set aside; the first: row 3, no label")
+    swapped, _ = load_labelled_table(replace(named, classes=("yes", "no")), tmp_path / "t.csv", "mol", ["y"])
+    assert swapped.y.flatten().tolist() == [0.0, 1.0]
+    with pytest.raises(OutlandError, match="the model predicts label: name as many --target columns"):
+        load_labelled_table(named, tmp_path / "t.csv", "mol", ["y", "y"])
+    with pytest.raises(OutlandError, match=r"unknown column of t\.csv 'label'"):
+        load_labelled_table(named, tmp_path / "t.csv", "mol")
+
+
+def test_numbers_of_a_table_are_read_in_their_own_units(tmp_path):
+    smiles, labels = bbbp()
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles[:60], [100.0 * y for y in labels[:60]]).model_
+    (tmp_path / "t.csv").write_text("smiles,y,z\nCCO,250,1\nCCN,-3.5,\n")
+    graphs, _ = load_labelled_table(model, tmp_path / "t.csv", "smiles", ["y"])
+    assert graphs.y.flatten().tolist() == [250.0, -3.5]
+    graphs, notes = load_labelled_table(model, tmp_path / "t.csv", "smiles", ["z"])
+    assert (graphs.y.flatten().tolist(), len(notes)) == ([1.0], 1)

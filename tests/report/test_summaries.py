@@ -1,0 +1,115 @@
+"""Scores and predictions on the terminal."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from outland.estimators import GraphRegressor
+from outland.estimators.inputs import read_inputs
+from outland.models.summary import CalibrationCheck, Interval, PartScore
+from outland.models.table_predictions import TableReport
+from outland.report.summaries import evaluation_notes, evaluation_table, prediction_lines, print_record
+from outland.tables.duplicates import text_hash
+from outland.training import RunSpec, run
+from tests.models.cases import SMALL, bbbp
+
+
+def test_every_rule_has_a_row_and_the_selected_one_a_star(motif, cache, tmp_path, capsys):
+    spec = RunSpec.from_words("motif", "erm", ["data.limit=24", "backbone.width=8", "train.epochs=2"])
+    record = run(spec, tmp_path, device="cpu", cache=cache)
+    capsys.readouterr()
+    print_record(record, Path("runs/here"))
+    text = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    assert [row[0].removesuffix(" *") for row in rows] == list(record.selection)
+    (selected,) = [row for row in rows if row[0].endswith(" *")]
+    scores = record.selection[record.selected]
+    assert selected[1:] == [
+        str(scores["epoch"]),
+        *(f"{100 * scores[part]:.2f}" for part in ("id_val", "id_test", "val", "test")),
+    ]
+    assert f"* the saved model; {record.parameters['total']:,} parameters" in text
+    assert "accuracy, in %" in text
+    assert text.splitlines()[-1] == "record: runs/here/record.json"
+
+
+def report(**rest) -> TableReport:
+    flags = Counter(near=1000, edge=30, far=4)
+    classes = {"label": Counter({"1": 34, "0": 1000})}
+    return TableReport(Path("out.csv"), rows=1040, bad=6, flags=flags, classes=classes, seconds=2.4, **rest)
+
+
+def test_rows_problems_classes_and_distances_are_counted(fitted):
+    problems = Counter({"no SMILES": 5, "RDKit cannot read the SMILES": 1})
+    first = {"no SMILES": 1003, "RDKit cannot read the SMILES": 7}
+    lines = prediction_lines(fitted.model_, report(problems=problems, first=first, training_rows=12))
+    no, yes = fitted.model_.training.class_counts
+    assert lines == [
+        "out.csv: 1,040 rows in 2 s; 6 cannot be read",
+        "  5 rows: no SMILES (first: row 1,003)",
+        "  1 row: RDKit cannot read the SMILES (first: row 7)",
+        "called: 0 1,000, 1 34",
+        f"outland_probability is of '1'; a row is called so above {yes / (no + yes):.2f} (its share in training)",
+        "distance: near 1,000, edge 30, far 4 of 1,034",
+        "12 of these 1,040 rows were in the model's training (or chose its epoch): its errors here flatter it.",
+    ]
+
+
+def test_without_distances_and_classes_nothing_is_said_of_them(fitted):
+    plain = prediction_lines(replace(fitted.model_, distance=None), report())
+    assert not any(line.startswith("distance") for line in plain)
+    several = prediction_lines(replace(fitted.model_, classes=("a", "b", "c")), report())
+    assert not any("outland_probability" in line for line in several)
+
+
+def cells(table) -> list[list[str]]:
+    screen = Console(width=200)
+    with screen.capture() as capture:
+        screen.print(table)
+    rows = [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in capture.get().splitlines()]
+    return [row for row in rows if row]
+
+
+def part_score(**values) -> PartScore:
+    start = {"part": "t.csv", "target": "y", "metric": "rocauc", "rows": 1200, "groups": 50, "rare": 300}
+    return PartScore(**{**start, **values})
+
+
+def test_a_row_for_each_target(fitted):
+    check = CalibrationCheck(mean_probability=0.25, observed_rate=0.5, accuracy=0.7)
+    known = part_score(score=Interval(value=0.8, low=0.75, high=0.85), calibration=check)
+    unknown = part_score(score=Interval(value=None), target="z", rows=0, rare=0)
+    table = evaluation_table(fitted.model_, [known, unknown], "t.csv")
+    assert table.title == "aia on t.csv"
+    assert cells(table) == [
+        ["target", "rows", "ROC-AUC, in %", "95% interval", "mean probability", "observed"],
+        ["y", "1,200", "80.00", "75.00 to 85.00", "25.0%", "50.0%"],
+        ["z", "0", "–", "–", "–", "–"],
+    ]
+
+
+def test_numbers_have_the_error_of_the_mean_beside_them():
+    smiles, labels = bbbp()
+    model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles[:60], labels[:60]).model_
+    score = part_score(score=Interval(value=0.5), metric="rmse", rare=None, mean_error=0.75)
+    assert cells(evaluation_table(model, [score], "t.csv")) == [
+        ["target", "rows", "root mean squared error", "95% interval", "RMSE of the training mean"],
+        ["y", "1,200", "0.500", "–", "0.750"],
+    ]
+
+
+def test_notes_on_few_rows_and_on_rows_of_the_training(fitted):
+    texts = [bbbp()[0][0], "CCCCCCCl"]
+    graphs = read_inputs(texts).graphs
+    hashes = torch.tensor([text_hash(text) for text in texts])
+    few = part_score(score=Interval(value=0.5), rows=2, rare=1)
+    assert evaluation_notes(
+        fitted.model_, replace(graphs, extra={"hash": hashes}), [few, part_score(score=few.score)]
+    ) == [
+        "y: the rows are too few to judge (2 rows).",
+        "1 of these 2 rows was in the model's training (or chose its epoch): its errors here flatter it.",
+    ]
+    assert evaluation_notes(fitted.model_, graphs, [part_score(score=few.score)]) == []
