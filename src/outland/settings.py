@@ -116,7 +116,7 @@ def _error(error: Any, kind: Any, where: str) -> OutlandError:
         return unknown(f"value of {where}", str(value), map(str, get_args(base)))
     if error["type"] in ("greater_than_equal", "less_than_equal", "finite_number") and least is not None:
         law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
-        return OutlandError(f"{where} must be {law}, not {value:g}")
+        return OutlandError(f"{where} must be {law}, not {value if isinstance(value, str) else format(value, 'g')}")
     return OutlandError(f"{where} takes {_TYPE_NAMES.get(base, base)}, not '{value}'")
 
 

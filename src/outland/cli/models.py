@@ -79,7 +79,7 @@ def fit(
     start = options.chosen_recipe(recipe, str(table), settings)
     spec = RunSpec.make(table.name, method, changes=changes, table=settings, recipe=start, **which)
     print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
-    result = fit_model(spec, runs, compare=compare, device=device, callback=progress_callback())
+    result = fit_model(spec, runs, compare=compare, recipe=start, device=device, callback=progress_callback())
     save_model(result.model, folder, force)
     screen = Console(soft_wrap=True)
     screen.print(score_table(result))
@@ -129,7 +129,8 @@ def predict(
         report, graphs = predict_part(loaded, data, path, force=force, data=files)
     typer.echo("\n".join(prediction_lines(loaded, report)))
     measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
-    typer.echo(advise(measured, report.share("far"), report.share("edge", "far"), loaded.assessment, loaded.kind[:-1]))
+    far, unusual = (None if loaded.distance is None else report.share(*f) for f in (("far",), ("edge", "far")))
+    typer.echo(advise(measured, far, unusual, loaded.assessment, loaded.kind[:-1]))
 
 
 def _smiles_column(model: Any) -> str:

@@ -73,7 +73,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
     def search_space(self) -> dict[str, list[Any]]:
         """The method's own grid, for `GridSearchCV` and its like; where it has none, a few learning rates."""
         space = find_method(self.method).space or {"lr": (1e-2, 1e-3, 1e-4)}
-        return {"method_params": [dict(zip(space, values, strict=True)) for values in product(*space.values())]}
+        grid = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
+        return {"method_params": [{**(self.method_params or {}), **params} for params in grid]}
 
     def fit(self, X: Any, y: Any, environments: Any = None) -> Self:  # noqa: N803
         """Train.
@@ -167,6 +168,11 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         graphs = self._read(X).matching(self.model_.schema)
         return shift_from_training(self.model_, graphs, settings or QUICK, self.model_.spec.seed)
 
+    def shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
+        """The old name of `measure_shift`, for one release."""
+        warnings.warn("'shift' is now called 'measure_shift'", FutureWarning, stacklevel=2)
+        return self.measure_shift(X, settings)
+
     def save(self, folder: Path | str, force: bool = False) -> Path:
         """Write the model folder; an existing one is replaced only with `force`."""
         check_is_fitted(self, "model_")
@@ -179,6 +185,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         if (model.task.kind != "regression") is not cls.predicts_classes:
             kind, right = ("classes", "GraphClassifier") if model.classes else ("numbers", "GraphRegressor")
             raise BadInput(f"the model in {folder} predicts {kind}: load it with {right}")
+        if len(model.targets) > 1:
+            raise BadInput(f"the model in {folder} predicts several targets: use outland.load_model")
         estimator = cls(**cls._params_of(model), device=device)
         estimator.model_ = model
         estimator._set_fitted_attributes()

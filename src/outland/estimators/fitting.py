@@ -3,12 +3,14 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from outland.devices import one_thread
 from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
 from outland.models import Assessment, TrainedModel, evaluate_models, load_model
 from outland.models.summary import ShiftSummary
+from outland.recipes import Recipe
 from outland.shift.measure import shift_from_training
 from outland.spec import RunSpec, load_splits
 from outland.storage.raw_files import DataFolder
@@ -39,6 +41,7 @@ def fit(
     runs: Path | str,
     *,
     compare: bool = True,
+    recipe: Recipe | Literal["auto"] | None = "auto",
     device: str = "cpu",
     cache: Cache | None = None,
     data: DataFolder | None = None,
@@ -53,27 +56,36 @@ def fit(
         spec: of the model.
         runs: folder of runs.
         compare: train ERM too, to compare with.
+        recipe: of ERM's settings, as in `RunSpec.make`.
         device, cache, data, callback: as in `run`.
     """
     started = time.perf_counter()
     specs = [spec]
     if compare and spec.method != REFERENCE:
-        specs.append(reference_spec(spec))
-    models = []
+        specs.append(reference_spec(spec, recipe))
+    where: dict[str, Any] = {"device": device, "cache": cache, "data": data, "callback": callback}
     with one_thread():
-        for each in specs:
-            run(each, runs, resume=True, device=device, cache=cache, data=data, callback=callback)
-            models.append(load_model(RunFolder(runs, each).path, device, trust_code=True))
+        models = [_run_model(each, runs, **where) for each in specs]
     splits = load_splits(spec, cache=cache, data=data)
     model = replace(models[0], assessment=assess(models, splits, spec.seed))
     return FitResult(model, models[1] if len(models) > 1 else None, time.perf_counter() - started)
 
 
-def reference_spec(spec: RunSpec) -> RunSpec:
+def _run_model(spec: RunSpec, runs: Path | str, *, device: str, **where: Any) -> TrainedModel:
+    """The model of a run, which is resumed, or begun anew if it is finished and its model is gone."""
+    folder = RunFolder(runs, spec)
+    lost = folder.record_path.exists() and not (folder.path / "model").is_dir()
+    run(spec, runs, resume=not lost, force=lost, device=device, **where)
+    model = load_model(folder.path, device, trust_code=bool(spec.code))  # a method that the user has named himself
+    if model.spec.key != spec.key:
+        raise OutlandError(f"{folder.path} holds the model of another run: delete it, or choose another --runs")
+    return model
+
+
+def reference_spec(spec: RunSpec, recipe: Recipe | Literal["auto"] | None = "auto") -> RunSpec:
     """ERM with the recipe's settings, on the same data, network and training loop."""
-    erm = RunSpec.make(
-        spec.dataset, REFERENCE, domain=spec.domain, kind=spec.kind, table=spec.table, data_checksum=spec.data_checksum
-    )
+    which: dict[str, Any] = {"domain": spec.domain, "kind": spec.kind, "table": spec.table, "recipe": recipe}
+    erm = RunSpec.make(spec.dataset, REFERENCE, data_checksum=spec.data_checksum, **which)
     return replace(spec, method=erm.method, method_params=erm.method_params, preset="", code="")
 
 

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from outland.errors import OutlandError, counted
 from outland.graphs import PackedGraphs
+from outland.graphs.schema import Metric
 from outland.models.model import Predictions, TrainedModel
 from outland.models.summary import CalibrationCheck, Interval, PartScore
 
@@ -57,7 +58,7 @@ def _score(
     model: TrainedModel, columns: list[Array], y: Array, known: npt.NDArray[np.bool_], groups: Array, seed: int
 ) -> PartScore:
     task = model.task
-    metric = {"binary": auc, "multiclass": accuracy, "regression": rmse}[task.kind]
+    metric = _METRICS[task.kind][1]
     columns, y, members = [column[known] for column in columns], y[known], _members(groups[known])
     values = [metric(column, y) if len(y) else None for column in columns]
     draws = _bootstrap(columns, y, members, metric, seed)
@@ -68,9 +69,9 @@ def _score(
     return PartScore(
         part="",
         target="",
-        metric=task.metric if task.metric != "ap" else "rocauc",
+        metric=_METRICS[task.kind][0],
         rows=len(y),
-        groups=len(members),
+        groups=len(members) if len(y) else 0,
         score=intervals[0],
         reference=intervals[1] if len(intervals) > 1 else None,
         difference=difference,
@@ -189,3 +190,10 @@ def accuracy(classes: Array, y: Array) -> float | None:
 def rmse(numbers: Array, y: Array) -> float | None:
     """Root mean squared error."""
     return float(np.sqrt(np.square(numbers - y).mean()))
+
+
+_METRICS: dict[str, tuple[Metric, Callable[[Array, Array], float | None]]] = {
+    "binary": ("rocauc", auc),
+    "multiclass": ("accuracy", accuracy),
+    "regression": ("rmse", rmse),
+}

@@ -134,4 +134,5 @@ def _truth(text: str, model: TrainedModel) -> str:
     if not model.classes:
         return "" if value is None else f"{value:g}"
     names = {str(name).lower(): str(name) for name in model.classes}
-    return names.get(text.strip().lower()) or names.get("" if value is None else f"{value:g}", "")
+    numbers = {parse_number(str(name)): str(name) for name in model.classes}
+    return names.get(text.strip().lower()) or ("" if value is None else numbers.get(value, ""))

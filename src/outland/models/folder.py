@@ -23,7 +23,7 @@ from outland.models.knn import KNNDistance
 from outland.models.model import Kind, TrainedModel
 from outland.models.summary import Assessment, TrainingSummary
 from outland.spec import RunSpec
-from outland.storage.files import digest, read_json, writable_folder
+from outland.storage.files import checksum, read_json, writable_folder
 from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2
@@ -171,8 +171,6 @@ def load_model(folder: Path | str, device: torch.device | str = "cpu", trust_cod
         _check_featurizer(file, folder)
         plain = _trusted_spec(file.spec, folder, trust_code)
         model = _built(file, _read_spec(plain), saved, folder)
-        if model.source and model.spec.code != digest(model.source):
-            raise ValueError(f"{SOURCE} is not the file that it was trained with")
         check_model(model)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         reason = " ".join(str(problem).split()[:40])
@@ -230,6 +228,8 @@ def _trusted_spec(spec: dict[str, Any], folder: Path, trust_code: bool) -> dict[
             f"the method {name} of {folder} is in a file of its own, which loading has to run: read {folder / SOURCE}, "
             "and if you trust it say so with --trust-code (trust_code=True)"
         )
+    if checksum(folder / SOURCE) != spec["code"]:
+        raise ValueError(f"{SOURCE} is not the file that it was trained with")
     return {**spec, "method": f"{(folder / SOURCE).resolve()}:{name}"}
 
 

@@ -27,8 +27,6 @@ def load_part(
         raise OutlandError(
             f"the model was trained on graphs in memory: name a table or DATASET/DOMAIN:PART, not '{name}'"
         )
-    if spec.table is not None and spec.table.opened().sha256 != spec.table.sha256:
-        raise OutlandError(f"{spec.table.file} has changed since the model was trained: its parts are not the same")
     return select_part(load_splits(spec, cache=cache, data=data), name, spec.dataset)
 
 
@@ -40,6 +38,8 @@ def part_title(model: TrainedModel, name: str) -> str:
 def _check_features(model: TrainedModel, schema: Schema, name: str) -> None:
     if (schema.node, schema.edge) != (model.schema.node, model.schema.edge):
         raise OutlandError(f"{name} has other features than the graphs that the model reads")
+    if (schema.task.kind, schema.task.outputs) != (model.task.kind, model.task.outputs):
+        raise OutlandError(f"{name} has labels of another task than the model's")
 
 
 def load_labelled_table(
@@ -58,10 +58,11 @@ def load_labelled_table(
     columns = targets or model.targets
     if len(columns) != len(model.targets):
         raise OutlandError(f"the model predicts {', '.join(model.targets)}: name as many --target columns")
-    names = tuple(str(name).lower() for name in model.classes)
-    if model.task.kind == "binary" and names == ("0", "1"):
-        names = ()  # read as numbers
-    numeric = all(parse_number(name) is not None for name in names)
+    numbers = [parse_number(str(name)) for name in model.classes]
+    numeric = None not in numbers
+    names = tuple(
+        f"{value:g}" if numeric else str(name).lower() for name, value in zip(model.classes, numbers, strict=True)
+    )
     task = replace(model.task, mean=(), std=())
     labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path))
     return read_with_labels(TableSettings(str(path), smiles=smiles, target=tuple(columns)), labels)

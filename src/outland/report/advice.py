@@ -15,13 +15,19 @@ _ADVICE = (
 
 
 def advise(
-    shift: ShiftResult | None, far: float, unusual: float, assessment: Assessment | None, noun: str = "molecule"
+    shift: ShiftResult | None,
+    far: float | None,
+    unusual: float | None,
+    assessment: Assessment | None,
+    noun: str = "molecule",
 ) -> str:
     """Advice on predictions for a table, given the shares of its rows that are far and unusual, and the reasons."""
-    evidence = [
-        f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
-    ]
-    level = max(_level(far, _FAR), _level(unusual, _UNUSUAL))
+    evidence, level = ["how unusual rows are is not known"], 0
+    if far is not None and unusual is not None:
+        evidence = [
+            f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
+        ]
+        level = max(_level(far, _FAR), _level(unusual, _UNUSUAL))
     if shift is not None:
         level = max(level, _level(shift.covariate.mean - shift.null.mean - 3 * shift.null.spread, _GCS))
         evidence.append(

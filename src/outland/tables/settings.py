@@ -50,4 +50,4 @@ class TableSettings:
             raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
         require_smiles_column(path, self.smiles)
         require_columns(path, [name for name in (*self.targets, self.environment, self.split, self.time) if name])
-        return replace(self, sha256=checksum(path))
+        return replace(self, target=tuple(self.targets), sha256=checksum(path))

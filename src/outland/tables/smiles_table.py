@@ -31,6 +31,8 @@ class SmilesTable(Dataset):
 
     def __init__(self, settings: TableSettings) -> None:
         self.settings = settings.opened()
+        if settings.sha256 not in (None, self.settings.sha256):
+            raise OutlandError(f"{settings.file} has changed since it was first read: begin again with the new one")
 
     def check(self, domain: str, kind: str) -> None:
         """Refuse a split whose column was not named."""

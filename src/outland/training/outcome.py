@@ -15,6 +15,7 @@ from outland.models.calibration import calibrate, prior_offset
 from outland.models.knn import REFERENCES, KNNDistance
 from outland.models.model import run_batches
 from outland.spec import RunSpec
+from outland.storage.files import checksum
 from outland.training.data_parallel import describe_parallelism
 from outland.training.mask_quality import mask_quality
 from outland.training.record import RunRecord, describe_platform
@@ -64,6 +65,8 @@ def method_source(spec: RunSpec) -> str:
     if not is_file(spec.method):
         return ""
     path = Path(spec.method.rpartition(":")[0])
+    if checksum(path) != spec.code:
+        raise OutlandError(f"{path} has changed since the run was specified: begin again with the new one")
     try:
         return path.read_bytes().decode("utf-8")  # as bytes: its checksum is that of its own line ends
     except UnicodeDecodeError:

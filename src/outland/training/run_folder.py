@@ -49,6 +49,7 @@ class RunFolder:
 
     def finish(self, model: TrainedModel, record: RunRecord) -> None:
         """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""
-        save_model(model, self.path / "model", force=True)
+        shutil.rmtree(self.path / "model", ignore_errors=True)  # of an earlier try
+        save_model(model, self.path / "model")
         record.write(self.record_path)
         self.checkpoints.clear()

@@ -72,7 +72,9 @@ def balanced_index(labels: Tensor, train: Tensor, seed: int) -> tuple[Tensor, li
 
     Rows are repeated and not weighted, because every method takes them so.
     """
-    labels = labels.flatten().cpu().long()
+    labels = labels.flatten().cpu()
+    known = ~labels.isnan() if labels.is_floating_point() else slice(None)
+    labels, train = labels[known].long(), train[known]
     counts = torch.bincount(labels).tolist()
     generator, index = torch.Generator().manual_seed(seed), []
     for label, count in enumerate(counts):
