@@ -15,6 +15,7 @@ from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
 from outland.shift import ShiftSettings
+from tests.cli.cases import guide_example
 from tests.models.cases import SMALL, bbbp
 
 
@@ -114,6 +115,21 @@ def test_a_clone_of_what_was_loaded_is_trained_alike(more, tmp_path):
     again = clone(loaded).fit(smiles[:80], labels[:80])
     assert again.model_.spec == model.model_.spec == loaded.model_.spec
     assert (again.predict_proba(smiles) == model.predict_proba(smiles)).all()
+
+
+def test_a_method_in_a_file_of_its_own_is_saved_with_the_model(tmp_path):
+    (tmp_path / "yours.py").write_text(guide_example())
+    smiles, labels = bbbp()
+    model = quick(f"{tmp_path / 'yours.py'}:Yours", method_params={"strength": 0.5}).fit(smiles[:80], labels[:80])
+    model.save(tmp_path / "model")
+    (tmp_path / "yours.py").unlink()
+    with pytest.raises(OutlandError, match=r"say so with --trust-code \(trust_code=True\)"):
+        GraphClassifier.load(tmp_path / "model")
+    loaded = GraphClassifier.load(tmp_path / "model", trust_code=True)
+    assert (loaded.predict_proba(smiles) == model.predict_proba(smiles)).all()
+    again = clone(loaded).fit(smiles[:80], labels[:80])
+    assert (again.predict_proba(smiles) == model.predict_proba(smiles)).all()
+    assert again.model_.spec.key == model.model_.spec.key
 
 
 def test_the_record_of_a_fit_has_its_curves(fitted):

@@ -57,7 +57,7 @@ def test_the_parts_of_a_table_that_has_changed_are_refused(fitted, tmp_path, cac
     assert len(load_part(model, "train", cache)) == len(load_splits(spec, cache=cache)["train"])
     with file.open("a") as stream:
         stream.write("CCO,1\n")
-    with pytest.raises(OutlandError, match=r"t\.csv has changed since the model was trained"):
+    with pytest.raises(OutlandError, match=r"t\.csv has changed since it was first read"):
         load_part(model, "train", cache)
 
 

@@ -20,7 +20,7 @@ def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how
     from rich.table import Table
 
     specs = [replace(spec, seed=spec.seed + number) for number in range(seeds)]
-    with closing(FleetProgress(seeds, spec.train.epochs)) as callback:
+    with closing(FleetProgress(seeds)) as callback:
         fleet = run_fleet(specs, out, callback=tracked(callback, track, out), **how)
     if fleet.records:
         first = next(iter(fleet.records.values()))

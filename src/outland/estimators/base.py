@@ -185,8 +185,6 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         if (model.task.kind != "regression") is not cls.predicts_classes:
             kind, right = ("classes", "GraphClassifier") if model.classes else ("numbers", "GraphRegressor")
             raise BadInput(f"the model in {folder} predicts {kind}: load it with {right}")
-        if len(model.targets) > 1:
-            raise BadInput(f"the model in {folder} predicts several targets: use outland.load_model")
         estimator = cls(**cls._params_of(model), device=device)
         estimator.model_ = model
         estimator._set_fitted_attributes()

@@ -103,18 +103,18 @@ class _LogLines(Callback):
 
 
 class FleetProgress(Callback):
-    """How many of the epochs of all runs are done; on a terminal as a bar, elsewhere a line now and then."""
+    """How many of the epochs of all `runs` are done; on a terminal as a bar, elsewhere a line now and then."""
 
-    def __init__(self, runs: int, epochs: int) -> None:
-        self._expected, self._epochs, self._done, self._next = epochs, runs * epochs, 0, 0.0
+    def __init__(self, runs: int) -> None:
+        self._runs, self._epochs, self._done, self._next = runs, 0, 0, 0.0
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
-        self._task = self._bar.add_task("epochs of all runs", total=self._epochs)
+        self._task = self._bar.add_task("epochs of all runs", total=None)
 
     def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Count the epochs that were trained before."""
-        self._bar.start()
-        self._epochs += epochs - self._expected  # where they follow from the number of training graphs
+        """Count the epochs that were trained before; all runs have as many."""
+        self._epochs = self._runs * epochs
         self._bar.update(self._task, total=self._epochs)
+        self._bar.start()
         self._count(done)
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
