@@ -84,8 +84,8 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """Probabilities `[rows, classes]`, in the order of `classes_`, scaled on validation rows only.
 
-        A loaded model of several targets gives `[rows, targets]`, of the second class each, as scikit-learn's multilabel
-        classifiers do.
+        A loaded model of several targets gives `[rows, targets]`, of the second class each, as scikit-learn's
+        multilabel classifiers do.
         """
         predictions = self._predictions(X)
         return self.model_.probabilities(predictions)
