@@ -22,7 +22,7 @@ from outland.studies.runner import run_study
 from outland.studies.search import Search
 from outland.studies.tuned import with_tuned_settings
 from outland.training import RunRecord, RunSpec
-from tests.faults.harness import scaled
+from tests.faults.harness import REPETITIONS, scaled
 from tests.faults.hostile import Tried, altered, damaged, many, odd, resealed, sealed
 from tests.graphs.test_cache import KEY, toy
 
@@ -53,7 +53,8 @@ def test_damaged_model_folders(name, finished, tmp_path, tally):
         assert tried(lambda: load_model(tmp_path)) is None or content == whole or name == "state.json"
 
     one()
-    assert tried.refused + 1 > 0.9 * tried.inputs
+    spare = 1 if REPETITIONS < 1 else 0  # the short form has so few inputs that one which is whole counts for much
+    assert tried.refused + spare > 0.9 * tried.inputs
     tally("inputs", "model folders", tried.inputs)
 
 
