@@ -1,7 +1,7 @@
 """Sets of graphs by name."""
 
 import pytest
-from outland.datasets.parts import PartName, is_table, select_part
+from outland.datasets import PartName, is_table, select_part
 
 from outland.errors import OutlandError
 
