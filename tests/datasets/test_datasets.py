@@ -1,8 +1,8 @@
 """Sets of graphs by name."""
 
 import pytest
-from outland.datasets import PartName, is_table, select_part
 
+from outland.datasets import PartName, is_table, select_part
 from outland.errors import OutlandError
 
 

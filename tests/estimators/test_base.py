@@ -63,6 +63,10 @@ def test_the_search_space_is_the_methods_own():
     assert list(space) == ["method_params"]
     assert {params["lr"] for params in space["method_params"]} == {1e-2, 5e-3, 1e-3}
     assert len({params["gamma"] for params in space["method_params"]}) == 9
+    changed = GraphClassifier("aia", method_params={"drop": 0.4, "lr": 1}).search_space()["method_params"]
+    assert changed == [
+        {"drop": 0.4, **params} for params in space["method_params"]
+    ]  # what is set stays, or is searched
     assert GraphClassifier("erm").search_space() == {"method_params": [{"lr": 1e-2}, {"lr": 1e-3}, {"lr": 1e-4}]}
 
 
@@ -156,6 +160,8 @@ def test_a_fitted_model_measures_shifts(fitted):
     other = fitted.measure_shift(["C" * size + "O" for size in range(1, 61)], settings)
     assert same.covariate.mean < other.covariate.mean
     assert other.accuracy.mean > 0.9
+    with pytest.warns(FutureWarning, match="'shift' is now called 'measure_shift'"):
+        assert fitted.shift(smiles, settings).covariate == same.covariate
 
 
 def test_a_fitted_model_can_be_pickled(fitted):

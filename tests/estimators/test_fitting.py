@@ -1,6 +1,7 @@
 """A table into a model that is assessed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import pytest
 import torch
 
 from outland.datasets import TableSettings
+from outland.errors import OutlandError
 from outland.estimators import fit
 from outland.estimators.fitting import assess, reference_spec
+from outland.methods import method_settings
 from outland.models import evaluate_models, load_model, save_model
 from outland.spec import RunSpec, load_splits
 from outland.storage.snapshots import read_snapshot
@@ -135,3 +138,27 @@ def test_the_model_of_a_fit_is_that_of_its_run(fitted_runs, whole):
     assert replace(fitted_runs.model, assessment=None).calibration == run_model.calibration
     assert run_model.assessment is None
     assert run_model.spec == fitted_runs.model.spec == spec()
+
+
+def test_the_reference_starts_from_the_same_recipe():
+    bare = reference_spec(spec(), recipe=None)
+    assert bare.method_params == method_settings("erm", {})
+    assert reference_spec(spec()).method_params == spec("erm").method_params
+
+
+def test_a_run_whose_model_is_gone_is_trained_again(whole, tmp_path, cache, quick_shift):
+    first = fit(spec("erm"), tmp_path, cache=cache)
+    folder = RunFolder(tmp_path, spec("erm")).path
+    weights = (folder / "model" / "tensors.safetensors").read_bytes()
+    shutil.rmtree(folder / "model")
+    again = fit(spec("erm"), tmp_path, cache=cache)
+    assert again.model.assessment == first.model.assessment
+    assert (folder / "model" / "tensors.safetensors").read_bytes() == weights
+
+
+def test_a_model_of_another_run_is_not_taken(tmp_path, cache, quick_shift):
+    fit(spec("erm"), tmp_path, cache=cache)
+    ours, other = (RunFolder(tmp_path, spec("erm", seed=seed)).path for seed in (1, 2))
+    shutil.copytree(ours, other)
+    with pytest.raises(OutlandError, match="holds the model of another run: delete it, or choose another --runs"):
+        fit(spec("erm", seed=2), tmp_path, cache=cache)

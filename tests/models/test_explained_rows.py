@@ -53,3 +53,12 @@ def test_whether_a_table_has_more_rows():
 def test_labels_of_several_targets_are_told_apart(fitted):
     graphs = replace(read_inputs(["CCO"]).graphs, y=torch.tensor([[1.0, 0.0, float("nan"), 7.0]]))
     assert [label_text(fitted.model_, graphs, 0, target) for target in range(5)] == ["1", "0", "", "7", ""]
+
+
+def test_labels_of_any_spelling_are_named_as_the_model_does(fitted, tmp_path):
+    (tmp_path / "t.csv").write_text("smiles,y\nCCO,1.0\nCCN,0\nCCC,TRUE\nCCF,2\nCCl,\n")
+    rows = explain_table(fitted.model_, tmp_path / "t.csv", "smiles", "y")
+    assert [row.truth for row in rows] == ["1", "0", "1", "", ""]
+    named = replace(fitted.model_, classes=("no", "Yes"))
+    (tmp_path / "t.csv").write_text("smiles,y\nCCO,YES\nCCN,no\nCCC,1\n")
+    assert [row.truth for row in explain_table(named, tmp_path / "t.csv", "smiles", "y")] == ["Yes", "no", ""]

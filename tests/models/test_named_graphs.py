@@ -8,6 +8,7 @@ import torch
 from outland.datasets import TableSettings
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
+from outland.graphs import Task
 from outland.models import load_model
 from outland.models.named_graphs import load_labelled_table, load_part, part_title
 from outland.spec import RunSpec, load_splits
@@ -88,3 +89,27 @@ def test_numbers_of_a_table_are_read_in_their_own_units(tmp_path):
     assert graphs.y.flatten().tolist() == [250.0, -3.5]
     graphs, notes = load_labelled_table(model, tmp_path / "t.csv", "smiles", ["z"])
     assert (graphs.y.flatten().tolist(), len(notes)) == ([1.0], 1)
+
+
+def test_numbers_of_classes_are_read_in_any_spelling(fitted, tmp_path):
+    (tmp_path / "t.csv").write_text("smiles,y\nCCO,1.0\nCCN,0\nCCC,True\nCCF,2\n")
+    for classes in (("0", "1"), (0, 1), (0.0, 1.0)):
+        graphs, notes = load_labelled_table(
+            replace(fitted.model_, classes=classes), tmp_path / "t.csv", "smiles", ["y"]
+        )
+        assert graphs.y.flatten().tolist() == [1.0, 0.0, 1.0]
+        assert notes[0].startswith("t.csv: 1 rows set aside; the first: row 4")
+    others, _ = load_labelled_table(replace(fitted.model_, classes=(2, 1)), tmp_path / "t.csv", "smiles", ["y"])
+    assert others.y.flatten().tolist() == [1.0, 1.0, 0.0]
+
+
+def test_a_part_of_another_task_is_refused(motif_model, cache):
+    single, motif_model.method.schema = (
+        motif_model.schema,
+        replace(motif_model.schema, task=Task("binary", 1, "rocauc")),
+    )
+    try:
+        with pytest.raises(OutlandError, match="motif/base:test has labels of another task than the model's"):
+            load_part(motif_model, "motif/base:test", cache)
+    finally:
+        motif_model.method.schema = single

@@ -39,3 +39,12 @@ def test_advice_on_a_model_that_could_not_be_judged_says_so():
     numbers = advise(None, 0.0, 0.0, assessment(0.7, metric="rmse", rare=None))
     assert numbers.endswith("; its root mean squared error on held-out molecules was 0.700.")
     assert "not measured" in advise(None, 0.0, 0.0, assessment(None))
+
+
+def test_a_model_without_distances_knows_nothing_of_unusual_rows():
+    assert advise(None, None, None, None) == (
+        "Little is new here, but how good the model is was not measured: how unusual rows are is not known."
+    )
+    assert advise(None, None, None, assessment(0.7)).startswith(
+        "Trust it as far as its held-out score: how unusual rows are is not known; its ROC-AUC"
+    )

@@ -11,7 +11,7 @@ from outland.errors import OutlandError
 from outland.methods.aia import AIASettings
 from outland.nn import BackboneSettings
 from outland.recipes import find_recipe
-from outland.spec import RunSpec, TrainSettings
+from outland.spec import RunSpec, TrainSettings, load_splits
 from outland.storage.files import digest
 from tests.cli.cases import guide_example
 
@@ -130,3 +130,16 @@ def test_graphs_in_memory_are_known_by_their_checksum():
     assert first.key != other.key
     assert first.train.total_samples == 40_000  # the recipe of tables
     assert RunSpec.from_json(json.loads(json.dumps(first.to_json()))) == first
+
+
+def test_one_target_has_one_key_however_it_is_written(table):
+    ours, same = (RunSpec.make("t", "erm", table=replace(table, target=target)) for target in ("y", ("y",)))
+    assert (ours.key, ours.table) == (same.key, same.table)
+
+
+def test_a_table_that_has_changed_since_its_spec_is_refused(table, tmp_path):
+    spec = RunSpec.make("t", "erm", table=table)
+    with (tmp_path / "t.csv").open("a") as stream:
+        stream.write("CCC,0\n")
+    with pytest.raises(OutlandError, match=r"t\.csv has changed since it was first read: begin again"):
+        load_splits(spec)

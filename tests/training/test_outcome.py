@@ -109,3 +109,24 @@ def test_a_method_s_file_must_be_utf8(tmp_path, cache):
     spec = RunSpec.from_words("motif", f"{path}:Yours", ["data.limit=24"])
     with pytest.raises(OutlandError, match=r"yours\.py must be UTF-8"):
         Training(spec, load_splits(spec, cache=cache), CPU)
+
+
+def test_a_method_s_file_that_has_changed_since_its_spec_is_refused(tmp_path, cache):
+    path = tmp_path / "yours.py"
+    path.write_text(guide_example())
+    spec = RunSpec.from_words("motif", f"{path}:Yours", ["data.limit=24"])
+    path.write_text(guide_example() + "# more\n")
+    with pytest.raises(OutlandError, match=r"yours\.py has changed since the run was specified"):
+        Training(spec, load_splits(spec, cache=cache), CPU)
+
+
+def test_code_of_a_folder_is_run_only_if_it_is_the_specs_own(tmp_path, cache):
+    path, ran = tmp_path / "yours.py", tmp_path / "ran"
+    path.write_text(guide_example())
+    spec = RunSpec.from_words("motif", f"{path}:Yours", ["backbone.width=8", "train.epochs=1", "data.limit=24"])
+    model = trained(spec, load_splits(spec, cache=cache)).model()
+    other = guide_example() + f"\nopen({str(ran)!r}, 'w').close()\n"
+    folder = save_model(replace(model, source=other), tmp_path / "model")
+    with pytest.raises(OutlandError, match=r"method\.py is not the file that it was trained with"):
+        load_model(folder, trust_code=True)
+    assert not ran.exists()

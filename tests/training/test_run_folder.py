@@ -63,3 +63,15 @@ def test_the_folder_holds_the_spec_and_is_no_model_before_it_is_done(tmp_path, c
     assert sorted(path.name for path in folder.path.iterdir()) == [".lock", "model", "record.json", "spec.json"]
     assert RunRecord.read(folder.record_path).key == record.key == spec().key
     assert load_model(folder.path).spec == load_model(folder.path / "model").spec == spec()
+
+
+def test_what_an_earlier_try_left_of_the_model_is_replaced(tmp_path, cache):
+    folder = RunFolder(tmp_path, spec())
+    (folder.path / "model").mkdir(parents=True)
+    (folder.path / "model" / "notes.txt").write_text("half a model")
+    run(spec(), tmp_path, cache=cache)
+    assert sorted(path.name for path in (folder.path / "model").iterdir()) == [
+        "README.md",
+        "state.json",
+        "tensors.safetensors",
+    ]

@@ -88,3 +88,10 @@ def test_numbers_from_which_nothing_can_be_learned_are_refused(y):
     splits = splits_of(torch.tensor(y), Task("regression", 1, "rmse"), torch.arange(2))
     with pytest.raises(NoTarget, match="the numbers to predict are all the same, or not finite"):
         prepare_targets(replace(splits), spec(balance=False))
+
+
+def test_rows_without_a_label_are_not_drawn():
+    y = torch.tensor([[0.0], [NAN], [1.0], [0.0], [0.0]])
+    index, draws = balanced_index(y, torch.tensor([5, 6, 7, 8, 9]), 0)
+    assert sorted(index.tolist()) == [5, 7, 7, 7, 8, 9]
+    assert draws == [3, 3]
