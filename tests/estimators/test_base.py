@@ -64,9 +64,7 @@ def test_the_search_space_is_the_methods_own():
     assert {params["lr"] for params in space["method_params"]} == {1e-2, 5e-3, 1e-3}
     assert len({params["gamma"] for params in space["method_params"]}) == 9
     changed = GraphClassifier("aia", method_params={"drop": 0.4, "lr": 1}).search_space()["method_params"]
-    assert changed == [
-        {"drop": 0.4, **params} for params in space["method_params"]
-    ]  # what is set stays, or is searched
+    assert changed == [{"drop": 0.4, **params} for params in space["method_params"]]  # what is set stays
     assert GraphClassifier("erm").search_space() == {"method_params": [{"lr": 1e-2}, {"lr": 1e-3}, {"lr": 1e-4}]}
 
 
