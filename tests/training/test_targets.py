@@ -51,9 +51,11 @@ def test_rare_classes_are_drawn_more_often_and_probabilities_corrected():
 def test_classes_stay_as_they_are_unless_the_spec_asks():
     y = torch.tensor([0, 0, 0, 2, 1, 1])
     splits = splits_of(y, Task("multiclass", 4, "accuracy"))
-    data = prepare_targets(splits, spec(balance=False))
+    data = prepare_targets(splits, RunSpec.make("motif", "erm"))
     assert data.class_counts == data.class_draws == [3, 2, 1, 0]
     assert data.splits is splits
+    with pytest.raises(NoTarget, match="class number 3"):  # of a user's own data, whether balanced or not
+        prepare_targets(splits, spec(balance=False))
 
 
 def test_several_targets_are_not_balanced():

@@ -130,9 +130,11 @@ class Recipe(BaseModel):
         """The recipe with the `common` sections of the one it extends."""
         if self.extends is None:
             return self
-        base, own = (recipe.sections.get("common", Section()) for recipe in (find_recipe(self.extends), self))
-        methods = {name: base.method.get(name, {}) | own.method.get(name, {}) for name in {**base.method, **own.method}}
-        common = Section(backbone=base.backbone | own.backbone, train=base.train | own.train, method=methods)
+        base, added = (recipe.sections.get("common", Section()) for recipe in (find_recipe(self.extends), self))
+        methods = {
+            name: base.method.get(name, {}) | added.method.get(name, {}) for name in {**base.method, **added.method}
+        }
+        common = Section(backbone=base.backbone | added.backbone, train=base.train | added.train, method=methods)
         return self.model_copy(update={"common": common, "extends": None})
 
 

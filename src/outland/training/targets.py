@@ -29,13 +29,14 @@ def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
     """Standardize numbers to predict over training, and draw rare classes more often where the spec asks for it."""
     splits = standardize(splits)
     counts = class_counts(splits)
-    if not spec.train.class_balance or not counts:
-        return TrainingData(splits, counts, counts)
-    if min(counts) == 0:
+    is_benchmark = spec.table is None and not spec.data_checksum
+    if counts and min(counts) == 0 and (spec.train.class_balance or not is_benchmark):
         raise NoTarget(
             f"no training row is of class number {counts.index(0)}: hold out fewer rows, or take the domain 'random', "
             "or more data"
         )
+    if not spec.train.class_balance or not counts:
+        return TrainingData(splits, counts, counts)
     train, draws = balanced_index(splits.graphs.y[splits["train"].to(splits.graphs.device)], splits["train"], spec.seed)
     return TrainingData(replace(splits, parts={**splits.parts, "train": train}), counts, draws)
 
