@@ -10,7 +10,7 @@ from outland.training import Trainer, TrainSettings
 from outland.training.callbacks import Callback
 
 TINY = BackboneSettings(width=8, layers=3, dropout=0.3)
-FRAME = TrainSettings(epochs=3, batch_size=5, eval_batch_size=4)
+FRAME = TrainSettings(epochs=3, batch_size=5, eval_batch_size=4, checkpoint_every=1)
 
 
 class StopsAfter(Callback):

@@ -13,7 +13,7 @@ from outland.training.checkpoint import Checkpoints
 from tests.cases import StopsAfterOne
 from tests.conftest import REAL
 
-FRAME = TrainSettings(epochs=3, batch_size=5, eval_batch_size=8, layout="padded", average=0.9)
+FRAME = TrainSettings(epochs=3, batch_size=5, eval_batch_size=8, layout="padded", average=0.9, checkpoint_every=1)
 
 
 def trainer(splits, checkpoints=None, replay=False, **changes):

@@ -9,8 +9,8 @@ import torch
 from outland.errors import OutlandError
 from outland.training import RunRecord, RunSpec, fleet, run, run_fleet
 from outland.training.callbacks import Callback
-from outland.training.fleet import MemoryBudget
 from outland.training.runs import Run
+from outland.training.scheduler import MemoryBudget
 from outland.training.trainer import Diverged, Trainer
 
 TINY = {

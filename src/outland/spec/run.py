@@ -138,9 +138,10 @@ class RunSpec:
 
     @cached_property
     def key(self) -> str:
-        """Hash of everything above; of a table and of a method's file the content counts, not the path."""
+        """Hash of everything above that a result depends on; of a table and of a method's file the content counts."""
         plain = self.to_json()
         plain.pop("preset")
+        plain["train"].pop("checkpoint_every")
         if is_file(self.method):
             plain["method"] = self.method.rpartition(":")[2]
         else:

@@ -36,7 +36,7 @@ class TrainSettings:
         precision: of matrix products: `tf32` where a GPU offers it, `float32`, or `bf16` for whole layers.
         average: score and keep a moving average of the weights instead of the weights themselves, with this share of
             the old at each step, as 0.999; 0 has none.
-        checkpoint_every: epochs between checkpoints.
+        checkpoint_every: epochs between checkpoints; by default one is written when a minute has passed.
     """
 
     epochs: PositiveInt = 100
@@ -52,7 +52,7 @@ class TrainSettings:
     layout: Layout = "exact"
     precision: Precision = "tf32"
     average: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
-    checkpoint_every: PositiveInt = 1
+    checkpoint_every: PositiveInt | None = None
 
     def with_epochs_for(self, samples: int) -> "TrainSettings":
         """The settings with `epochs` spelled out, for so many training graphs an epoch."""

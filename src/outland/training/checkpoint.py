@@ -1,6 +1,8 @@
 """The checkpoints of a run; the newest intact one is resumed from."""
 
 import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -19,6 +21,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
+        self._write: Future[None] | None = None
 
     def _all(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("epoch-*") if path.is_dir())
@@ -28,6 +31,19 @@ class Checkpoints:
         write_snapshot(self.folder / f"epoch-{epoch:05d}", snapshot)
         for old in self._all()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
+
+    def save_in_background(self, epoch: int, snapshot: Snapshot) -> None:
+        """As `save`, from a copy on the host, while training goes on; what went wrong is raised by the next call."""
+        self.wait()
+        tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in snapshot.tensors.items()}
+        values = {**snapshot.values, "curves": list(snapshot.values.get("curves", []))}
+        self._write = _writer().submit(self.save, epoch, Snapshot(tensors, values))
+
+    def wait(self) -> None:
+        """Wait until all is written."""
+        write, self._write = self._write, None
+        if write is not None:
+            write.result()
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot that is intact; None where there is none at all."""
@@ -48,6 +64,12 @@ class Checkpoints:
     def clear(self) -> None:
         """Delete all snapshots, once the run has its record."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    """The thread that writes the checkpoints of all runs of this process, one after another."""
+    return ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
 
 
 def random_state(device: torch.device, method: Method) -> dict[str, Tensor]:

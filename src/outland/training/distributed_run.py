@@ -17,6 +17,7 @@ from outland.graphs import Cache, Splits
 from outland.methods import Method
 from outland.nn import synchronize_batch_norm
 from outland.spec import RunSpec, load_splits
+from outland.training.capture import wait_for
 from outland.training.record import RunRecord
 from outland.training.run_folder import RunFolder
 from outland.training.runs import Run
@@ -66,8 +67,7 @@ def _run_other(run: Run, main: RunFolder, load: Callable[[], Splits]) -> None:
     if main.checkpoints.folder.exists():
         shutil.copytree(main.checkpoints.folder, run.folder.checkpoints.folder)
     distributed.barrier()
-    for _ in run.steps(load):
-        pass
+    wait_for(run.steps(load))
 
 
 def _run_main(run: Run, load: Callable[[], Splits]) -> RunRecord:
@@ -81,8 +81,7 @@ def _run_main(run: Run, load: Callable[[], Splits]) -> RunRecord:
         return load()
 
     try:
-        for _ in run.steps(start):
-            pass
+        wait_for(run.steps(start))
         return run.record
     finally:
         if not started:

@@ -7,7 +7,7 @@ from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
 from outland.spec import Precision
 from outland.training.capture import GraphCapture, Program
-from outland.training.metrics import Scores, score
+from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
 
 
@@ -22,14 +22,14 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
     """Scores by part, for every part but the training one."""
     evaluation = Evaluation(method, splits, batch_size)
     evaluation.run()
-    return evaluation.scores()
+    return evaluation.by_part(evaluation.scores)
 
 
 class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
-    All parts are predicted by one program, and their logits are read at once. With the `capture` of a run the program
-    is replayed; without, it is called anew each time.
+    One program predicts and scores all parts, and leaves one number a part on the device. With the `capture` of a run
+    it is replayed; without, it is called anew each time.
     """
 
     def __init__(
@@ -41,39 +41,42 @@ class Evaluation:
         precision: Precision = "tf32",
     ) -> None:
         self.method, self.splits, self.capture, self.precision = method, splits, capture, precision
+        device, task = splits.graphs.device, splits.schema.task
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
         self._batches = Batches(splits.graphs, index, batch_size)
         plan = self._batches.plan(0)
-        self._sizes = list(zip(plan.index.to(splits.graphs.device), plan.graphs, plan.nodes, plan.edges, strict=True))
-        labels = splits.graphs.y[index.to(splits.graphs.device)].cpu()
-        self.labels = labels.split([len(part) for part in self.parts.values()])
-        self.logits = torch.zeros(len(index), splits.schema.task.outputs, device=splits.graphs.device)
+        self._sizes = list(zip(plan.index.to(device), plan.graphs, plan.nodes, plan.edges, strict=True))
+        self._scorers = [Scorer(splits.graphs.y[part.to(device)], task) for part in self.parts.values()]
+        self.logits = torch.zeros(len(index), task.outputs, device=device)
+        self.scores = torch.zeros(len(self.parts), dtype=torch.double, device=device)  # NaN where undefined
         self._program: Program | None = None
 
     @torch.no_grad()
-    def _predict(self) -> None:
+    def _predict_and_score(self) -> None:
         done = 0
         for index, graphs, nodes, edges in self._sizes:
             batch = self._batches.gatherer.exact(index[:graphs], nodes, edges)
             with autocast(self.precision, self.logits.device):
                 self.logits[done : done + graphs].copy_(self.method(batch))
             done += graphs
+        if self.parts:
+            parts = self.logits.split([len(index) for index in self.parts.values()])
+            pairs = zip(self._scorers, parts, strict=True)
+            self.scores.copy_(torch.stack([scorer(logits) for scorer, logits in pairs]))
 
     def run(self) -> None:
-        """Predict all parts, without waiting for the device."""
+        """Predict and score all parts, without waiting for the device."""
         self.method.eval()
         if self._program is None:
-            self._predict()
-            self._program = self._predict if self.capture is None else self.capture.capture(self._predict)
+            self._predict_and_score()
+            program = self._predict_and_score
+            self._program = program if self.capture is None else self.capture.capture(program)
         else:
             self._program()
 
-    def scores(self, logits: Tensor | None = None) -> dict[str, Scores]:
-        """Scores by part of `logits`, by default those of the last `run`."""
-        parts = (self.logits if logits is None else logits).cpu().split([len(labels) for labels in self.labels])
-        task = self.splits.schema.task
+    def by_part(self, scores: Tensor) -> dict[str, Scores]:
+        """Values of `scores`, those of some `run`, by part and metric."""
         return {
-            part: score(predicted, labels, task)
-            for part, predicted, labels in zip(self.parts, parts, self.labels, strict=True)
+            part: named(self.splits.schema.task, value) for part, value in zip(self.parts, scores.tolist(), strict=True)
         }

@@ -1,91 +1,114 @@
-"""Scores of predictions: accuracy, ROC-AUC, average precision and RMSE, to the bit as torchmetrics computes them."""
+"""Scores of predictions, computed on the device that holds them: accuracy, ROC-AUC, average precision and RMSE.
+
+Which rows are positive follows from the labels, which are known beforehand: scoring launches the same kernels every
+time, waits for nothing, and can be captured. Counts are integers, so scores are exact up to the last division.
+"""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from outland.errors import OutlandError
 from outland.graphs import Task
 
 Scores = dict[str, float | None]
+Ranking = Callable[[Tensor, Tensor], Tensor]  # scores of positives and of negatives -> scalar
 
 
 def score(logits: Tensor, y: Tensor, task: Task) -> Scores:
-    """The metrics of the task; its own `metric` is among them.
-
-    One of several classes is scored by accuracy; by ranking, which takes longer, only where the task asks.
-
-    Binary tasks are scored one by one over their known labels and averaged; a task with one class only is left out,
-    and where none is left the score is None.
-    """
+    """The task's own metric, by name; None where it is undefined."""
     if logits.shape[0] != y.shape[0] or logits.shape[-1] != task.outputs:
         raise OutlandError(
             f"cannot score logits of shape {list(logits.shape)} against labels of shape {list(y.shape)} "
             f"for a task with {task.outputs} outputs"
         )
-    match task.kind:
-        case "multiclass":
-            return _multiclass(logits, y.reshape(-1), task)
-        case "binary":
-            return _binary(logits, y.reshape_as(logits))
-        case _:
-            return {"rmse": _rmse(task.in_label_units(logits), task.in_label_units(y.reshape_as(logits)))}
+    return named(task, float(Scorer(y, task)(logits)))
 
 
-def _multiclass(logits: Tensor, y: Tensor, task: Task) -> Scores:
-    scores: Scores = {"accuracy": float((logits.argmax(1) == y).sum() / len(y))}
-    if task.metric != "accuracy":
-        has_all_classes = len(y.unique()) == task.outputs
-        curves = [_counts(column, y == label) for label, column in enumerate(logits.softmax(1).T)]
-        scores["rocauc"] = _mean([_roc_auc(*counts) for counts in curves]) if has_all_classes else None
-        scores["ap"] = _mean([_average_precision(*counts) for counts in curves]) if has_all_classes else None
-    return scores
+def named(task: Task, value: float) -> Scores:
+    """A score under the name of the task's metric; NaN becomes None."""
+    return {task.metric: None if value != value else value}
 
 
-def _binary(logits: Tensor, y: Tensor) -> Scores:
-    scores: dict[str, list[Tensor]] = {"rocauc": [], "ap": [], "accuracy": []}
-    for column, labels in zip(logits.T, y.T, strict=True):
-        known = ~labels.isnan()
-        column, positive = column[known], labels[known] == 1
-        if len(positive.unique()) < 2:
-            continue
-        counts = _counts(column, positive)
-        scores["rocauc"].append(_roc_auc(*counts))
-        scores["ap"].append(_average_precision(*counts))
-        scores["accuracy"].append(((column > 0) == positive).sum() / len(positive))
-    return {name: _mean(values) if values else None for name, values in scores.items()}
+class Scorer:
+    """Scores the logits `[n, outputs]` of rows whose labels are `y`, by the task's metric; NaN where it is undefined.
+
+    Binary tasks are scored one by one over their known labels and averaged; a task with one class only is left out.
+    One of several classes is ranked against the others, and needs rows of every class.
+    """
+
+    def __init__(self, y: Tensor, task: Task) -> None:
+        self.task, self.y, self.device = task, y, y.device
+        match task.kind:
+            case "multiclass":
+                self._score = self._accuracy if task.metric == "accuracy" else self._mean_over_classes
+                self.y = y.reshape(-1)
+                marks = [self.y == label for label in range(task.outputs)]
+                self._pairs = [(column, *_split(mark, ~mark)) for column, mark in enumerate(marks)]
+            case "binary":
+                self._score = self._mean_over_tasks
+                columns = y.reshape(len(y), task.outputs).T
+                self._pairs = [(column, *_split(label == 1, label == 0)) for column, label in enumerate(columns)]
+            case _:
+                self._score = self._rmse
+                self.y = y.reshape(len(y), task.outputs)
+                self._known = (~self.y.isnan()).flatten().nonzero().flatten()
+                self._std = self.y.new_tensor(task.std or 1.0)  # here, since a capture takes no tensor from the host
+        self._metric: Ranking = average_precision if task.metric == "ap" else roc_auc
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """The score, 0-dim in double precision, on the device."""
+        return self._score(logits)
+
+    def _accuracy(self, logits: Tensor) -> Tensor:
+        return (logits.argmax(1) == self.y).double().mean()
+
+    def _mean_over_classes(self, logits: Tensor) -> Tensor:
+        if any(not len(positive) for _, positive, _ in self._pairs):
+            return self._undefined()
+        return self._mean(logits.softmax(1), self._pairs)
+
+    def _mean_over_tasks(self, logits: Tensor) -> Tensor:
+        pairs = [pair for pair in self._pairs if len(pair[1]) and len(pair[2])]
+        if self.task.metric == "accuracy" and pairs:
+            return torch.stack([_agreement(logits[:, column], *rows) for column, *rows in pairs]).mean()
+        return self._mean(logits, pairs) if pairs else self._undefined()
+
+    def _mean(self, values: Tensor, pairs: list[tuple[int, Tensor, Tensor]]) -> Tensor:
+        columns = [
+            (values[:, column].index_select(0, p), values[:, column].index_select(0, n)) for column, p, n in pairs
+        ]
+        return torch.stack([self._metric(*column) for column in columns]).mean()
+
+    def _rmse(self, predictions: Tensor) -> Tensor:
+        if not len(self._known):
+            return self._undefined()
+        difference = (predictions.to(self.y.dtype) - self.y) * self._std
+        return difference.flatten().index_select(0, self._known).double().square().mean().sqrt()
+
+    def _undefined(self) -> Tensor:
+        return torch.full((), torch.nan, dtype=torch.double, device=self.device)
 
 
-def _counts(scores: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
-    """False and true positives at each distinct score as threshold, highest first."""
-    order = scores.argsort(descending=True)
-    scores, positive = scores[order], positive[order]
-    last = pad((scores[1:] != scores[:-1]).nonzero().flatten(), (0, 1), value=len(scores) - 1)  # of equal scores
-    true_positives = positive.cumsum(0)[last]
-    return 1 + last - true_positives, true_positives
+def _split(positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+    return positive.nonzero().flatten(), negative.nonzero().flatten()
 
 
-def _roc_auc(false_positives: Tensor, true_positives: Tensor) -> Tensor:
-    """Area under the ROC curve, by the trapezoidal rule, so that ties count half."""
-    rates = (pad(counts, (1, 0)) / counts[-1] for counts in (false_positives, true_positives))
-    false_positive_rate, true_positive_rate = rates
-    return torch.trapezoid(true_positive_rate, false_positive_rate)
+def _agreement(logits: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """Share of rows whose logit is on the side of their label."""
+    right = (logits.index_select(0, positive) > 0).sum() + (logits.index_select(0, negative) <= 0).sum()
+    return right.double() / (len(positive) + len(negative))
 
 
-def _average_precision(false_positives: Tensor, true_positives: Tensor) -> Tensor:
-    """Mean precision over the thresholds, each weighted by the recall that it adds."""
-    precision = (true_positives / (true_positives + false_positives)).flip(0)
-    recall = pad((true_positives / true_positives[-1]).flip(0), (0, 1))
-    return -torch.sum((recall[1:] - recall[:-1]) * precision)
+def roc_auc(positive: Tensor, negative: Tensor) -> Tensor:
+    """Share of pairs of a positive and a negative that are in order; ties count half."""
+    ordered = negative.sort().values
+    below = torch.searchsorted(ordered, positive).sum() + torch.searchsorted(ordered, positive, right=True).sum()
+    return below.double() / (2 * len(positive) * len(negative))
 
 
-def _mean(values: list[Tensor]) -> float:
-    return float(torch.stack(values).mean())
-
-
-def _rmse(predictions: Tensor, y: Tensor) -> float | None:
-    known = ~y.isnan()
-    if not bool(known.any()):
-        return None
-    difference = predictions[known] - y[known]
-    return float((torch.sum(difference * difference) / len(difference)).sqrt())
+def average_precision(positive: Tensor, negative: Tensor) -> Tensor:
+    """Mean over the positives of the precision among the rows that score as high, or higher."""
+    above = [len(rows) - torch.searchsorted(rows.sort().values, positive) for rows in (positive, negative)]
+    return (above[0].double() / (above[0] + above[1])).mean()

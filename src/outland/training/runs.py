@@ -12,7 +12,9 @@ from outland.methods import Method, build_method
 from outland.models import TrainedModel
 from outland.progress import say
 from outland.spec import RunSpec, load_splits
+from outland.stopping import stop_on_sigterm
 from outland.training.callbacks import Callback
+from outland.training.capture import Event, wait_for
 from outland.training.checkpoint import Checkpoints
 from outland.training.outcome import build_model, make_record, method_source
 from outland.training.record import RunRecord
@@ -46,8 +48,8 @@ def run(
     """
     where = find_device(device)
     alone = Run(spec, out, where, resume=resume, force=force, callback=callback)
-    for _ in alone.steps(lambda: load_splits(spec, where, cache, data)):
-        pass
+    with stop_on_sigterm():
+        wait_for(alone.steps(lambda: load_splits(spec, where, cache, data)))
     return alone.record
 
 
@@ -74,7 +76,7 @@ class Training:
             ready(method)
         self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback)
 
-    def steps(self) -> Generator[None, None, None]:
+    def steps(self) -> Generator[Event, None, None]:
         """Train, with a pause after each step, on the run's own CUDA stream."""
         yield from self.trainer.capture.on_stream(self.trainer.steps())
 
@@ -109,7 +111,7 @@ class Run:
         self.spec, self.folder, self.device, self._ready = spec, RunFolder(out, spec), device, ready
         self._resume, self._force, self._callback = resume, force, (callback or Callback()).for_run(spec)
 
-    def steps(self, load: Callable[[], Splits]) -> Generator[None, None, None]:
+    def steps(self, load: Callable[[], Splits]) -> Generator[Event, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
         spec, folder = self.spec, self.folder
         with folder.claimed(self._resume, self._force):

@@ -122,22 +122,28 @@ class Stepper:
         return self._zeros[parameter]
 
     @contextmanager
-    def rollback(self, *more: Tensor) -> Iterator[None]:
-        """Context whose steps are undone in place: weights, statistics, optimizers, generators, and `more` tensors."""
+    def rollback(self, *more: Tensor) -> Iterator[list[torch.Generator]]:
+        """Context whose steps are undone in place: weights, statistics, optimizers, generators, and `more` tensors.
+
+        It gives a list that holds, once it is over, the generators that were drawn from.
+        """
         averages = [] if self.average is None else list(self.average.state_dict().values())
         tensors = [*self.method.parameters(), *self.method.buffers(), *averages, *more]
         before = [tensor.detach().clone() for tensor in tensors]
         moments = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         generators = (self.method.random, self.method.dropout_random)
         states = [generator.get_state() for generator in generators]
-        yield
+        drawn: list[torch.Generator] = []
+        yield drawn
         with torch.no_grad():
             for tensor, value in zip(tensors, before, strict=True):
                 tensor.copy_(value)
             for name, tensor in self.state_dict().items():
                 tensor.copy_(moments[name]) if name in moments else tensor.zero_()
         for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
+            if not torch.equal(generator.get_state(), state):
+                drawn.append(generator)
+                generator.set_state(state)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The optimizers' tensors, as `phase.index.name`."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from outland.errors import OutlandError
 from outland.graphs import Batches, BatchShape
@@ -13,8 +14,14 @@ from outland.methods import Progress
 from outland.training.capture import CapturedProgress, GraphCapture, Program
 from outland.training.stepper import Stepper
 
-LossValues = dict[str, float]
 _MAX_TERMS = 32
+
+
+class LossLog(NamedTuple):
+    """The loss terms of the steps of an epoch."""
+
+    names: list[list[str]]  # of each step's terms
+    values: Tensor  # of each step [steps, terms], in that order; on the device until it is copied
 
 
 class Steps(Protocol):
@@ -23,8 +30,8 @@ class Steps(Protocol):
     def epoch(self, epoch: int, epochs: int) -> Iterator[None]:
         """Take the steps of an epoch, pausing after each; nothing is read from the device."""
 
-    def log(self) -> list[LossValues]:
-        """The loss terms of each step of the epoch, read from the device at once."""
+    def log(self) -> LossLog:
+        """The loss terms of each step of the epoch, still on the device."""
 
 
 class EagerSteps:
@@ -46,10 +53,10 @@ class EagerSteps:
             self._log.append(self.stepper.step(batch, Progress(epoch, epochs, step)))
             yield
 
-    def log(self) -> list[LossValues]:
+    def log(self) -> LossLog:
         """The loss terms of each step."""
-        values = iter(torch.stack([term.double() for terms in self._log for term in terms.values()]).tolist())
-        return [{name: next(values) for name in terms} for terms in self._log]
+        rows = [torch.stack([term.double() for term in terms.values()]) for terms in self._log]
+        return LossLog([list(terms) for terms in self._log], pad_sequence(rows, batch_first=True))
 
 
 @dataclass
@@ -98,10 +105,9 @@ class ReplayedSteps:
             self._taken.append(captured)
             yield
 
-    def log(self) -> list[LossValues]:
+    def log(self) -> LossLog:
         """The loss terms of each step."""
-        rows = self.values.tolist()
-        return [dict(zip(step.names, row, strict=False)) for step, row in zip(self._taken, rows, strict=True)]
+        return LossLog([step.names for step in self._taken], self.values)
 
     def _find(self, shape: BatchShape, now: Progress) -> CapturedStep:
         """A captured step of this shape that is valid now, or a new one."""
@@ -129,6 +135,6 @@ class ReplayedSteps:
             self.values[:, : len(terms)].index_copy_(0, self.position, row[None])
             self.position.add_(1)
 
-        with self.stepper.rollback(self.position, self.values):
+        with self.stepper.rollback(self.position, self.values) as drawn:
             program()  # creates the optimizers' state and chooses algorithms
-        return CapturedStep(self.capture.capture(program), progress, names)
+        return CapturedStep(self.capture.capture(program, drawn), progress, names)

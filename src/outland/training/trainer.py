@@ -2,34 +2,48 @@
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from outland.distributed import rank, world_size
-from outland.errors import OutlandError
+from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.progress import say
 from outland.spec import TrainSettings
+from outland.stopping import Stopped, is_overdue, is_stopping
 from outland.storage.snapshots import Snapshot
+from outland.training.best import BestWeights
 from outland.training.callbacks import Callback
-from outland.training.capture import GraphCapture
+from outland.training.capture import Event, GraphCapture, wait_for
 from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
 from outland.training.data_parallel import DistributedBatches
 from outland.training.evaluate import Evaluation
+from outland.training.host_copy import HostCopy
 from outland.training.selection import choosing_rule
 from outland.training.stepper import DIAGNOSTICS, Stepper
-from outland.training.steps import EagerSteps, LossValues, ReplayedSteps, Steps
+from outland.training.steps import EagerSteps, LossLog, ReplayedSteps, Steps
 
+CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run, at least
 _RANK_STRIDE = 1_000_003  # between the seeds of processes that train together
 
 
 class Diverged(OutlandError):
     """The loss became NaN or infinite."""
+
+
+class EpochResult(NamedTuple):
+    """What came out of an epoch, on its way to the host."""
+
+    epoch: int
+    names: list[list[str]]  # of each step's loss terms
+    copy: HostCopy  # scores by part, those without averaging, whether each parameter is finite, loss terms
 
 
 class Trainer:
@@ -81,9 +95,21 @@ class Trainer:
         self.stepper = Stepper(method, settings)
         self.capture = GraphCapture(self.device)
         self.replay = self.device.type == "cuda" and world_size() == 1 if replay is None else replay
+        self._capture = self.capture if self.replay else None
+        self._eval_batch = settings.scoring_batch(self.device)
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
-        self.best: dict[str, Tensor] = {}
+        self._clock = time.perf_counter()
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The evaluation of all parts, eager or replayed."""
+        return Evaluation(self.method, self.splits, self._eval_batch, self._capture, self.settings.precision)
+
+    @cached_property
+    def best(self) -> BestWeights:
+        """The weights of the best epoch so far."""
+        return BestWeights(self.method, self.rule, self.splits.schema.task, list(self.evaluation.parts), self._capture)
 
     def resume(self) -> int:
         """Load the newest intact checkpoint, if there is one; returns the number of epochs done."""
@@ -94,8 +120,8 @@ class Trainer:
         self.stepper.load_state_dict(snapshot.group("optimizer"))
         if self.stepper.average is not None:
             self.stepper.average.load_state_dict(snapshot.group("average"))
-        self.best = {name: tensor.to(self.device) for name, tensor in snapshot.group("best").items()}
         self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
+        self.best.load(snapshot.group("best"), self.curves)
         self.method.reseed(self.seed, self.device)
         if snapshot.values["device"] == self.device.type:
             restore_random_state(snapshot.group("random"), self.device, self.method)
@@ -111,102 +137,142 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the last epoch; the method has the selected weights afterwards."""
-        for _ in self.capture.on_stream(self.steps()):
-            pass
+        wait_for(self.capture.on_stream(self.steps()))
 
-    def steps(self) -> Iterator[None]:
-        """As `fit`, with a pause after each step; nothing waits for the device before the epoch's last."""
+    def steps(self) -> Iterator[Event]:
+        """As `fit`, with a pause after each step; yields what the next step waits for, where it waits for the device.
+
+        The device is an epoch ahead of what the host has read: scores and losses of an epoch are copied while the next
+        one runs.
+        """
         settings, done = self.settings, len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
             self.method.reseed(self.seed + _RANK_STRIDE * rank(), self.device)
-        steps, evaluation = self.new_steps(), self.new_evaluation()
+        steps, ahead = self.new_steps(), 1 if self.replay and self.device.type == "cuda" else 0
+        saved, unread = time.monotonic(), deque[EpochResult]()
         self.callback.on_train_start(self.method.name, settings.epochs, len(self.batches), done)
+        self._clock = time.perf_counter()
         try:
             for epoch in range(done, settings.epochs):
-                yield from self._epoch(epoch, steps, evaluation)
-                if self.checkpoints is not None and (epoch + 1) % settings.checkpoint_every == 0:
-                    self.checkpoints.save(epoch + 1, self._snapshot())
+                unread.append((yield from self._epoch(epoch, steps)))
+                while len(unread) > ahead:
+                    yield from self._read(unread.popleft())
+                if self._is_checkpoint_due(epoch, saved):
+                    while unread:
+                        yield from self._read(unread.popleft())
+                    saved = self._checkpoint(epoch)
+            while unread:
+                yield from self._read(unread.popleft())
+            if self.checkpoints is not None:
+                self.checkpoints.wait()
         finally:
             self.callback.on_train_end()
             self.method.requires_grad_(True)
-        self.method.load_state_dict(self.best)
+            if self.checkpoints is not None:
+                with suppress(CannotWrite):  # it was raised above, or something worse is on its way
+                    self.checkpoints.wait()
+        self.method.load_state_dict(self.best.weights)
         self.method.eval()
 
     def new_steps(self) -> Steps:
         """The steps of training, eager or replayed, which draw from the method's present generators."""
         if not self.replay:
             return EagerSteps(self.stepper, self.batches)
-        return ReplayedSteps(self.stepper, self.batches, self._registered_capture())
-
-    def new_evaluation(self) -> Evaluation:
-        """The evaluation of all parts, eager or replayed."""
-        size, capture = self.settings.scoring_batch(self.device), self._registered_capture() if self.replay else None
-        return Evaluation(self.method, self.splits, size, capture, self.settings.precision)
-
-    def _registered_capture(self) -> GraphCapture:
         self.capture.generators = (self.method.random, self.method.dropout_random)
-        return self.capture
+        return ReplayedSteps(self.stepper, self.batches, self.capture)
 
-    def _epoch(self, epoch: int, steps: Steps, evaluation: Evaluation) -> Iterator[None]:
-        started = time.perf_counter()
+    def _epoch(self, epoch: int, steps: Steps) -> Generator[Event, None, "EpochResult"]:
+        """Launch the steps of an epoch, its evaluation, and copies of what came out."""
         self.stepper.set_learning_rates(epoch)
         for _ in steps.epoch(epoch, self.settings.epochs):
             self.callback.on_step_end()
-            yield
-        unaveraged = None
+            yield None
+            if is_overdue():
+                raise Stopped("stopped in the middle of an epoch, for its end was too far away")
+        unaveraged = torch.zeros(0)
         if self.stepper.average is not None:  # the weights of the last step, to show what averaging gains
-            evaluation.run()
-            unaveraged = evaluation.logits.clone()
+            self.evaluation.run()
+            unaveraged = self.evaluation.scores.clone()
         with self._scored_weights():
-            evaluation.run()
-        yield  # other runs go on while the device works
-        self._score(epoch, steps, evaluation, started, unaveraged)
+            self.evaluation.run()
+            self.best.offer(epoch, epoch + 1 == self.settings.epochs, self.evaluation.scores)
+        log = steps.log()
+        copy = HostCopy(self.evaluation.scores, unaveraged, self._finite_parameters(), log.values)
+        return EpochResult(epoch, log.names, copy)
 
     def _scored_weights(self) -> AbstractContextManager[None]:
         """Context in which the model has the weights that are scored and saved: its own, or their average."""
         return nullcontext() if self.stepper.average is None else self.stepper.average.applied()
 
-    def _score(
-        self, epoch: int, steps: Steps, evaluation: Evaluation, started: float, unaveraged: Tensor | None
-    ) -> None:
-        """Append the epoch to the curves, and keep the weights if they are the best so far."""
-        losses = self._mean_losses(steps.log(), epoch)
-        self._check_weights(epoch)
+    def _finite_parameters(self) -> Tensor:
+        """Of each parameter, whether it is finite: a loss can be finite and its gradient not."""
+        return torch.stack(
+            torch._foreach_norm([parameter.detach() for parameter in self.stepper.parameters])
+        ).isfinite()
+
+    def _read(self, result: "EpochResult") -> Iterator[Event]:
+        """Append an epoch to the curves, once its results have arrived."""
+        while not result.copy.has_arrived:
+            yield result.copy.event
+        scores, unaveraged, finite, values = result.copy.tensors()
+        losses = self._mean_losses(LossLog(result.names, values), result.epoch)
+        self._check_parameters(finite, result.epoch)
         names = [name for name in losses if name.startswith(DIAGNOSTICS)]
         diagnostics = {name.removeprefix(DIAGNOSTICS): losses.pop(name) for name in names}
-        row: dict[str, Any] = {"epoch": epoch, "loss": losses, "diagnostics": diagnostics, **evaluation.scores()}
-        if unaveraged is not None:
-            row["unaveraged"] = evaluation.scores(unaveraged)
+        row: dict[str, Any] = {"epoch": result.epoch, "loss": losses, "diagnostics": diagnostics}
+        row |= self.evaluation.by_part(scores)
+        if len(unaveraged):
+            row["unaveraged"] = self.evaluation.by_part(unaveraged)
         self.curves.append(row)
-        self.seconds.append(time.perf_counter() - started)
-        task = self.splits.schema.task
-        if self.rule.pick(self.curves, task) == epoch:
-            with self._scored_weights():
-                self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
-        self.callback.on_epoch_end(row, task.metric)
+        self.seconds.append(time.perf_counter() - self._clock)
+        self._clock = time.perf_counter()
+        self.callback.on_epoch_end(row, self.splits.schema.task.metric)
         if self.capture.refusal and len(self.seconds) == 1:
             say(f"Steps are taken one by one, for they cannot be captured: {self.capture.refusal}", "yellow")
 
-    def _mean_losses(self, log: list[LossValues], epoch: int) -> LossValues:
+    def _is_checkpoint_due(self, epoch: int, saved: float) -> bool:
+        """Whether the epoch ends with a checkpoint: so many epochs have passed, or a minute, or training must stop."""
+        if self.checkpoints is None:
+            return False
+        every = self.settings.checkpoint_every
+        due = time.monotonic() - saved >= CHECKPOINT_SECONDS if every is None else (epoch + 1) % every == 0
+        return due or self._must_stop(epoch)
+
+    def _must_stop(self, epoch: int) -> bool:
+        """Whether training should stop after this epoch; after the last one it is over anyway."""
+        return is_stopping() and epoch + 1 < self.settings.epochs
+
+    def _checkpoint(self, epoch: int) -> float:
+        """Write a checkpoint while training goes on; raises `Stopped` if it should not. Returns the time."""
+        assert self.checkpoints is not None
+        self.checkpoints.save_in_background(epoch + 1, self._snapshot())
+        if self._must_stop(epoch):
+            self.checkpoints.wait()
+            raise Stopped(f"stopped after epoch {epoch}, with a checkpoint")
+        return time.monotonic()
+
+    def _mean_losses(self, log: LossLog, epoch: int) -> dict[str, float]:
         """Mean of each term over the epoch; the first value that is not finite raises `Diverged`."""
         values: dict[str, list[float]] = {}
-        for step, row in enumerate(log, epoch * len(self.batches)):
-            for name, value in row.items():
+        rows = zip(log.names, log.values.tolist(), strict=True)
+        for step, (names, row) in enumerate(rows, epoch * len(self.batches)):
+            for name, value in zip(names, row, strict=False):
                 if not math.isfinite(value):
                     self._diverged(name, step)
                 values.setdefault(name, []).append(value)
         return {name: math.fsum(terms) / len(terms) for name, terms in values.items()}
 
-    def _check_weights(self, epoch: int) -> None:
-        """Raise `Diverged` if a weight is not finite: a loss can be finite and its gradient not."""
-        names, parameters = zip(*self.method.named_parameters(), strict=True)
-        finite = torch.stack([parameter.detach().norm() for parameter in parameters]).isfinite().tolist()
-        if not all(finite):
-            part = names[finite.index(False)].partition(".")[0]
+    def _check_parameters(self, finite: Tensor, epoch: int) -> None:
+        """Raise `Diverged` if a parameter is not finite."""
+        if not bool(finite.all()):
+            names = [name for name, _ in self.method.named_parameters()]
+            part = names[finite.tolist().index(False)].partition(".")[0]
             self._diverged(f"of {part} (its gradient)", (epoch + 1) * len(self.batches) - 1)
 
     def _diverged(self, term: str, step: int) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.wait()
         saved = self.checkpoints.newest() if self.checkpoints is not None else None
         after = f"the last good checkpoint is {saved}" if saved else "there is no checkpoint yet"
         raise Diverged(
@@ -218,7 +284,7 @@ class Trainer:
         groups = {
             "model": self.method.state_dict(),
             "optimizer": self.stepper.state_dict(),
-            "best": self.best,
+            "best": self.best.weights,
             "average": {} if self.stepper.average is None else self.stepper.average.state_dict(),
             "random": random_state(self.device, self.method),
         }

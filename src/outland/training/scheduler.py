@@ -1,0 +1,197 @@
+"""Which runs share a device, and whose turn it is."""
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+
+from outland.errors import OutlandError
+from outland.progress import say
+from outland.stopping import Stopped, is_stopping, seconds_left
+from outland.training.capture import Event
+from outland.training.record import RunRecord
+from outland.training.runs import Run
+
+WIDTH = 10  # runs at a time on a GPU, at most
+CAPACITY = 2.0  # shares of a device that runs may add up to: twice what they can use, for some always wait
+_POLL_SECONDS = 2e-5
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a run asks of a device.
+
+    Args:
+        seconds: of the whole device.
+        share: of the device that it can use while it runs alone.
+    """
+
+    seconds: float = 1.0
+    share: float = CAPACITY / WIDTH
+
+
+@dataclass
+class FleetResult:
+    """The outcome of several runs.
+
+    Args:
+        records: of the runs that finished, by index into the list of specs.
+        failures: the exceptions of those that failed.
+        unfinished: those that were stopped, or for which no time was left.
+    """
+
+    records: dict[int, RunRecord] = field(default_factory=dict)
+    failures: dict[int, Exception] = field(default_factory=dict)
+    unfinished: list[int] = field(default_factory=list)
+
+
+@dataclass
+class ActiveRun:
+    """A run that has started, and the generator of its steps."""
+
+    run: Run
+    steps: Generator[Event, None, None]
+    started: float = field(default_factory=time.monotonic)
+
+
+class MemoryBudget:
+    """Whether the device has memory for another run, by what the active ones take.
+
+    A run takes more as it meets new shapes and is scored for the first time, hence the half on top; what is misjudged
+    all the same is mended when memory runs out. On a GPU the memory of ended runs is released when it is needed, for
+    that stops the others.
+
+    Args:
+        free_memory: returns the free bytes of the device; infinity where they are not counted.
+        release: releases what ended runs held.
+    """
+
+    def __init__(self, free_memory: Callable[[], float], release: Callable[[], None] = lambda: None) -> None:
+        self._free_memory, self._release = free_memory, release
+        self._initial, self._has_garbage = free_memory(), False
+
+    def has_room(self, active: int) -> bool:
+        """Whether one more run would fit beside `active` runs."""
+        if not active or self._fits(active):
+            return True
+        if self._has_garbage:
+            self._release()
+            self._has_garbage = False
+        return self._fits(active)
+
+    def mark_ended(self) -> None:
+        """A run has ended, and what it held is garbage."""
+        self._has_garbage = True
+        if self._initial == math.inf:
+            self._release()
+
+    def _fits(self, active: int) -> bool:
+        free = self._free_memory()
+        return free == math.inf or free > 1.5 * (self._initial - free) / active
+
+
+class Scheduler:
+    """Runs that wait and runs that are active, as many at a time as the device can use.
+
+    Args:
+        loads: of the runs, which are known by their index; the longest start first.
+        width: how many at a time, at most; lowered when memory runs out.
+        start: starts the run at an index, or restarts it after it had to make room for others.
+        on_failure: called with the index and the exception of a run that failed.
+        on_end: called with the index of a run that ended, one way or another.
+    """
+
+    def __init__(
+        self,
+        loads: Sequence[Load],
+        width: int,
+        start: Callable[[int, bool], ActiveRun],
+        on_failure: Callable[[int, Exception], None] = lambda index, problem: None,
+        on_end: Callable[[int], None] = lambda index: None,
+    ) -> None:
+        self.loads, self.width, self._start = loads, width, start
+        self._on_failure, self._on_end = on_failure, on_end
+        order = sorted(range(len(loads)), key=lambda index: -loads[index].seconds)
+        self.waiting = [(index, False) for index in order]
+        self.active: dict[int, ActiveRun] = {}
+        self.result = FleetResult()
+        self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
+
+    def run(self, budget: MemoryBudget) -> FleetResult:
+        """Start and advance runs in turn until all have ended, or there is no time for those that wait."""
+        try:
+            while self._start_next(budget) or self.active:
+                events = [self._advance(index, budget) for index in list(self.active)]
+                if self.active and all(event is not None for event in events):
+                    time.sleep(_POLL_SECONDS)  # all wait for the device
+        finally:
+            for active in self.active.values():
+                active.steps.close()
+        self.result.unfinished += [index for index, _ in self.waiting]
+        return self.result
+
+    def _start_next(self, budget: MemoryBudget) -> bool:
+        """Start a waiting run if there is room, one at a time, so that it shows what each takes; whether one did."""
+        if not self.waiting or len(self.active) >= self.width:
+            return False
+        free = CAPACITY - sum(self.loads[index].share for index in self.active)
+        for position, (index, restarted) in enumerate(self.waiting):
+            load = self.loads[index]
+            if self.active and load.share > free + 1e-9:
+                return False
+            if self._has_time(load):
+                if not budget.has_room(len(self.active)):
+                    return False
+                del self.waiting[position]
+                self.active[index] = self._start(index, restarted)
+                return True
+        return False
+
+    def _has_time(self, load: Load) -> bool:
+        """Whether a run would probably end in time, by the pace of those before it."""
+        pace = median(self._paces[-WIDTH:]) if self._paces else CAPACITY / load.share
+        return not is_stopping() and load.seconds * pace <= seconds_left()
+
+    def _advance(self, index: int, budget: MemoryBudget) -> Event:
+        """Let a run take a step, or note that it has ended; returns what its next step waits for."""
+        active = self.active[index]
+        try:
+            return next(active.steps)
+        except StopIteration:
+            self.result.records[index] = active.run.record
+            self._paces.append((time.monotonic() - active.started) / self.loads[index].seconds)
+        except torch.OutOfMemoryError:
+            self._postpone(index)
+        except Stopped:
+            self.result.unfinished.append(index)
+        except Exception as problem:
+            self.result.failures[index] = _clear_frames(problem)
+        del self.active[index], active
+        budget.mark_ended()
+        if index in self.result.failures:
+            self._on_failure(index, self.result.failures[index])
+        if all(index != waiting for waiting, _ in self.waiting):
+            self._on_end(index)
+        return None
+
+    def _postpone(self, index: int) -> None:
+        """Put a run back among those that wait, to resume from its checkpoint; a run alone fails."""
+        if len(self.active) == 1:
+            self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
+            return
+        self.width = len(self.active) - 1
+        say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
+        self.waiting.append((index, True))
+
+
+def _clear_frames(problem: Exception) -> Exception:
+    """`problem` without the local variables of its frames and of its causes' frames, which hold the whole run."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+    return problem
