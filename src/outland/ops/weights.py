@@ -80,7 +80,8 @@ def descend_weights(
 ) -> Tensor:
     r"""Weights `[n]` after a step on the first B logits, which changes `logits` `[n]` and `velocity` `[B]` in place.
 
-    .. math:: \min_\omega \text{strength} \cdot D(\mathrm{softmax}(\omega)) + \sum_{i \le B} \mathrm{softmax}(\omega_{\le B})_i^2
+    .. math:: \min_\omega \text{strength} \cdot D\big(\mathrm{softmax}(\omega)\big)
+              + \sum_i \mathrm{softmax}(\omega_{\le B})_i^2
 
     `weights` are those of `logits` over the `valid` rows, `gradient` `[n]` that of D by the weights.
     """

@@ -18,8 +18,7 @@ from outland.methods.parts.independence import (
 )
 from outland.ops import TableLayout, dependence_terms
 
-_ENTRIES = 2**24  # of tables that are prepared together: 64 MB
-_CACHED = 2**18  # the same on a CPU, whose caches are small and whose launches cost little
+_ENTRIES = 2**22  # of tables that are prepared together: few launches on a GPU, and not far from a CPU's caches
 _HSIC_SCALE = 1e3
 
 
@@ -58,14 +57,14 @@ class TableDependence:
     def gradient(self, step: int, weights: Tensor) -> Tensor:
         """That of `value` by the weights, up to a number that is added to all."""
         table, rows = self.table(step), len(weights)
-        terms = dependence_terms(weights @ table, weights, self.layout)
+        terms = dependence_terms(torch.mv(table.mT, weights), weights, self.layout)
         return terms[:rows].addmv_(table[:, rows:], terms[rows:])
 
 
 class FourierDependence(TableDependence):
     """Dependence between the coordinates of `z [n, d]`, by Fourier features that every inner step draws anew.
 
-    They do not depend on the weights, so all are drawn at once and the tables of many steps prepared together.
+    They do not depend on the weights, so all are drawn ahead and the tables of many steps prepared together.
     """
 
     def __init__(
@@ -77,13 +76,15 @@ class FourierDependence(TableDependence):
         self.z = standardised(z, valid) if settings.features == "standardised" else z
         # The paper has a frequency for each coordinate, the code one for all; both a phase for each.
         self.shared = settings.features == "normalised"
-        self.frequency = z.new_empty(steps, count, 1, 1 if self.shared else width).normal_(generator=random)
-        self.phase = z.new_empty(steps, count, 1, width).uniform_(0, 2 * math.pi, generator=random)
+        self.frequency = z.new_empty(steps, count, 1, 1 if self.shared else width)
+        self.phase = z.new_empty(steps, count, 1, width)
+        for step in range(steps):  # one by one, so that a seed's draws do not depend on how many steps there are
+            self.frequency[step].normal_(generator=random)
+            self.phase[step].uniform_(0, 2 * math.pi, generator=random)
         self.uniform = valid / valid.sum().clamp(min=1).to(z.dtype)
         waves = 2 * count if self.shared else count
         self.layout = TableLayout(1 if crossed else waves, waves, width, crossed)
-        entries = rows * sum(self.layout.sizes(rows))
-        self.together = max(1, (_CACHED if z.device.type == "cpu" else _ENTRIES) // max(1, entries))
+        self.together = max(1, _ENTRIES // max(1, rows * sum(self.layout.sizes(rows))))
         self.prepared: tuple[int, Tensor] | None = None
 
     def value(self, step: int, weights: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ class SampleWeighter(nn.Module):
         return weights
 
     def descend(self, logits: Tensor, valid: Tensor, dependence: Dependence) -> Tensor:
-        """The logits after the inner steps: gradient descent with momentum. `valid` rows are the batch's and memory's."""
+        """The logits after the inner steps: gradient descent with momentum. `valid` are rows of batch and memory."""
         settings, velocity = self.settings, torch.zeros_like(logits)
         joint = torch.cat([logits, self.logits.to(logits.dtype)])
         weights = simplex(joint, valid)

@@ -13,7 +13,7 @@ _COLUMNS = 256
 def dependence_terms(sums: Tensor, weights: Tensor, layout: TableLayout) -> Tensor:
     """See `ops.dependence_terms`."""
     terms, rows = torch.empty_like(sums), len(weights)
-    grid = (1 + triton.cdiv(layout.width, _COLUMNS) if layout.frequencies else 1,)
+    grid = (1 + triton.cdiv(layout.width, _COLUMNS),)
     _dependence_terms[grid](
         sums, weights, terms, rows, *layout, triton.next_power_of_2(rows), _COLUMNS, num_warps=_warps(rows)
     )
@@ -45,40 +45,55 @@ def _dependence_terms(
     """One program for the rows, and one for some columns of all features."""
     program = tl.program_id(0)
     if program == 0:
-        row = tl.arange(0, N)
-        mask = row < rows
-        weight = tl.load(weights + row, mask=mask, other=0)
-        rest = 2 * tl.load(sums + row, mask=mask, other=0)
-        total = tl.zeros((N,), tl.float32)
-        if OTHERS:
-            for k in range(KERNELS):
-                total += tl.load(sums + (1 + k) * rows + row, mask=mask, other=0)
-        for k in range(KERNELS):
-            mean = tl.load(sums + (1 + k) * rows + row, mask=mask, other=0)
-            partner = mean
-            if OTHERS:
-                partner = (total - mean) / 2
-            rest += mean * (4 * tl.sum(partner * weight, 0) - 2 * partner)
-            tl.store(terms + (1 + k) * rows + row, -4 * weight * partner, mask=mask)
-        tl.store(terms + row, rest, mask=mask)
+        _row_terms(sums, weights, terms, rows, KERNELS, OTHERS, N)
     else:
+        features = (1 + KERNELS) * rows
         column = (program - 1) * C + tl.arange(0, C)
-        inside = column < WIDTH
-        first = (1 + KERNELS) * rows + column
-        second = first + FREQUENCIES * WIDTH
-        for k in range(FREQUENCIES):
-            mu = tl.load(sums + first + k * WIDTH, mask=inside, other=0)
-            linear = tl.zeros((C,), tl.float32)
-            for j in range(FREQUENCIES if CROSSED else 1):
-                place = k
-                other = mu
-                if CROSSED:
-                    place = k * FREQUENCIES + j
-                    other = tl.load(sums + first + j * WIDTH, mask=inside, other=0)
-                covariance = tl.load(sums + second + place * WIDTH, mask=inside, other=0) - mu * other
+        _column_terms(sums + features, terms + features, column, FREQUENCIES, WIDTH, CROSSED, C)
+
+
+@triton.jit
+def _row_terms(sums, weights, terms, rows, KERNELS: tl.constexpr, OTHERS: tl.constexpr, N: tl.constexpr):
+    row = tl.arange(0, N)
+    mask = row < rows
+    weight = tl.load(weights + row, mask=mask, other=0)
+    rest = 2 * tl.load(sums + row, mask=mask, other=0)
+    total = tl.zeros((N,), tl.float32)
+    if OTHERS:
+        for k in range(KERNELS):
+            total += tl.load(sums + (1 + k) * rows + row, mask=mask, other=0)
+    for k in range(KERNELS):
+        mean = tl.load(sums + (1 + k) * rows + row, mask=mask, other=0)
+        partner = mean
+        if OTHERS:
+            partner = (total - mean) / 2
+        rest += mean * (4 * tl.sum(partner * weight, 0) - 2 * partner)
+        tl.store(terms + (1 + k) * rows + row, -4 * weight * partner, mask=mask)
+    tl.store(terms + row, rest, mask=mask)
+
+
+@triton.jit
+def _column_terms(
+    sums, terms, column, FREQUENCIES: tl.constexpr, WIDTH: tl.constexpr, CROSSED: tl.constexpr, C: tl.constexpr
+):
+    mask = column < WIDTH
+    second = FREQUENCIES * WIDTH + column
+    for k in range(FREQUENCIES):
+        mean = tl.load(sums + k * WIDTH + column, mask=mask, other=0)
+        linear = tl.zeros((C,), tl.float32)
+        if CROSSED:
+            for j in range(FREQUENCIES):
+                other = tl.load(sums + j * WIDTH + column, mask=mask, other=0)
+                place = second + (k * FREQUENCIES + j) * WIDTH
+                covariance = tl.load(sums + place, mask=mask, other=0) - mean * other
                 linear += covariance * other
-                tl.store(terms + second + place * WIDTH, -2 * covariance, mask=inside)
-            tl.store(terms + first + k * WIDTH, 4 * linear, mask=inside)
+                tl.store(terms + place, -2 * covariance, mask=mask)
+        else:
+            place = second + k * WIDTH
+            covariance = tl.load(sums + place, mask=mask, other=0) - mean * mean
+            linear += covariance * mean
+            tl.store(terms + place, -2 * covariance, mask=mask)
+        tl.store(terms + k * WIDTH + column, 4 * linear, mask=mask)
 
 
 @triton.jit
