@@ -111,14 +111,20 @@ def uniform(rows):
     return torch.full((rows,), 1 / rows, dtype=torch.double)
 
 
+class Frozen:
+    """A dependence of which every inner step is the first."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def value(self, step, weights):
+        return self.first.value(0, weights)
+
+    def gradient(self, step, weights):
+        return self.first.gradient(0, weights)
+
+
 def frozen(seed=0, **changes):
-    """Fourier dependence whose draws are the same at every call."""
+    """Fourier dependence whose draws are the same at every inner step."""
     settings = WeightingSettings(**changes)
-
-    def measure(rows, valid):
-        def dependence(weights):
-            return scaled_dependence(rows, valid, torch.Generator().manual_seed(seed), settings)(weights)
-
-        return dependence
-
-    return measure
+    return lambda rows, valid: Frozen(scaled_dependence(rows, valid, seeded(seed), settings))

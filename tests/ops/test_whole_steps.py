@@ -27,7 +27,9 @@ def one_step(name, splits, backbone):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="pretends that a CPU is a GPU")
-@pytest.mark.parametrize(("name", "backbone"), [("erm", "gat"), ("aia", "gin"), ("cal", "gcn"), ("gsat", "gin")])
+@pytest.mark.parametrize(
+    ("name", "backbone"), [("erm", "gat"), ("aia", "gin"), ("cal", "gcn"), ("gsat", "gin"), ("ood-gnn", "gin")]
+)
 def test_a_step_through_the_kernels_is_the_plain_step(any_splits, name, backbone, monkeypatch):
     plain = one_step(name, any_splits, backbone)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")

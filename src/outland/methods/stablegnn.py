@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.parts.independence import Dependence, hsic_dependence
+from outland.methods.parts.dependence import Dependence, HSICDependence
 from outland.methods.parts.weighting import WeightingMethod, WeightingSettings
 from outland.nn import BackboneSettings, Encoder
 from outland.nn.layers import norm
@@ -98,5 +98,5 @@ class StableGNN(WeightingMethod[StableGNNSettings]):
     def dependence(self, z: Tensor, valid: Tensor) -> Dependence:
         """Fourier dependence of all coordinates, or HSIC of the clusters."""
         if self.settings.dependence == "hsic":
-            return hsic_dependence(z, valid, self.settings.clusters, self.settings.bandwidth)
+            return HSICDependence(z, valid, self.settings.clusters, self.settings.bandwidth)
         return super().dependence(z, valid)

@@ -15,3 +15,4 @@ from outland.ops.masks import mask_weights
 from outland.ops.norm import NormState, batch_norm
 from outland.ops.pair import pair_linear
 from outland.ops.rows import embedding_sum, gather_rows, masked_mean, pool, scale_rows, scatter_rows
+from outland.ops.weights import Descent, TableLayout, dependence_terms, descend_weights, simplex

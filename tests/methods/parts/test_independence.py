@@ -8,11 +8,10 @@ from outland.methods.parts.independence import (
     fourier_features,
     gaussian_kernels,
     hsic,
-    hsic_dependence,
     standardised,
 )
-from outland.methods.parts.weighting import simplex
-from tests.methods.cases import correlated, frozen, uniform
+from outland.ops import simplex
+from tests.methods.cases import correlated, uniform
 
 
 def golden_features():
@@ -83,11 +82,6 @@ class TestDecorrelation:
         assert (actual[4:] == 0).all()
         assert torch.allclose(actual[:4], standardised(z[:4], valid[:4]))
 
-    def test_price_grows_with_the_square_of_the_width(self):
-        z, valid = correlated(10, 6), torch.ones(10).bool()
-        plain = frozen(scale="none")(z, valid)(uniform(10))
-        assert frozen()(z, valid)(uniform(10)).item() == pytest.approx(plain.item() * 50**2)
-
 
 class TestHSIC:
     def test_golden(self):
@@ -111,9 +105,6 @@ class TestHSIC:
             for j in range(3):
                 expected = torch.trace(kernels[i] @ centre @ kernels[j] @ centre) / (n - 1) ** 2
                 assert actual[i, j].item() == pytest.approx(expected.item(), abs=1e-6)
-        flat = blocks.transpose(0, 1).flatten(1)
-        total = hsic_dependence(flat, torch.ones(n).bool(), 3, bandwidth)(uniform(n))
-        assert total.item() == pytest.approx(1e3 * (actual[0, 1] + actual[0, 2] + actual[1, 2]).item())
 
     def test_whole_weights_are_repeated_rows(self):
         """A graph of weight 2 is that graph twice: weights act on the kernels."""

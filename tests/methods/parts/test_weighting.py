@@ -3,13 +3,12 @@ import torch
 
 from outland.graphs import PackedGraphs
 from outland.methods import build_method, method_settings
-from outland.methods.parts.independence import hsic_dependence
+from outland.methods.parts.dependence import HSICDependence
 from outland.methods.parts.weighting import (
     SampleWeighter,
     WeightingSettings,
     effective_share,
     scaled_dependence,
-    simplex,
     weighted_risk,
 )
 from tests.cases import SMALL
@@ -22,16 +21,14 @@ def so_many(rows):
     return whole(PackedGraphs.from_data_list((odd_graphs() * rows)[:rows]))
 
 
+class NoDependence:
+    def gradient(self, step, weights):
+        return 0 * weights
+
+
 class TestWeighter:
     def weighter(self, width=6, **changes):
         return SampleWeighter(width, WeightingSettings(**changes)).double()
-
-    def test_simplex(self):
-        valid = torch.tensor([True, False, True, True])
-        actual = simplex(torch.tensor([1e4, 7.0, 1e4, -1e4]).double(), valid)
-        assert actual.tolist() == [0.5, 0, 0.5, 0]
-        assert (simplex(torch.ones(49), torch.ones(49).bool(), 49) == 1).all()
-        assert (simplex(torch.ones(4), torch.zeros(4).bool()) == 0).all()
 
     def test_effective_share(self):
         real = torch.tensor([True, True, True, True, False])
@@ -52,14 +49,14 @@ class TestWeighter:
     def test_inner_steps_equal_sgd_with_momentum(self):
         z, valid = correlated(), torch.ones(40).bool()
         weighter = self.weighter(memory=0, inner_steps=6, inner_lr=0.7)
-        actual = weighter.descend(torch.ones(40).double(), valid, valid, frozen()(z, valid))
+        actual = weighter.descend(torch.ones(40).double(), valid, frozen()(z, valid))
         logits = torch.ones(40, dtype=torch.double, requires_grad=True)
         optimizer = torch.optim.SGD([logits], lr=0.7, momentum=0.9)
         for step in range(6):
             optimizer.param_groups[0]["lr"] = 0.7 if step < 3 else 0.07
             weights = logits.softmax(0)
             optimizer.zero_grad()
-            (frozen()(z, valid)(weights) / 70 + weights.square().sum()).backward()
+            (frozen()(z, valid).value(step, weights) / 70 + weights.square().sum()).backward()
             optimizer.step()
         assert torch.allclose(actual, logits.detach(), atol=1e-9)
 
@@ -69,7 +66,7 @@ class TestWeighter:
         for steps in (0, 2, 5, 10, 20):
             weighter = self.weighter(memory=0, inner_steps=steps, inner_lr=0.1)
             weights = weighter(z, so_many(40), frozen()) / 40
-            actual.append(frozen()(z, valid)(weights).item())
+            actual.append(frozen()(z, valid).value(0, weights).item())
         assert actual == sorted(actual, reverse=True)
         assert actual[-1] < 0.7 * actual[0]
 
@@ -85,9 +82,9 @@ class TestWeighter:
 
     def test_without_dependence_weights_stay_uniform(self):
         z = correlated()
-        weights = self.weighter()(z, so_many(40), lambda rows, valid: lambda q: 0 * q.sum())
+        weights = self.weighter()(z, so_many(40), lambda rows, valid: NoDependence())
         assert torch.allclose(weights, torch.ones(40).double(), atol=1e-12)
-        one_block = self.weighter()(z, so_many(40), lambda rows, valid: hsic_dependence(rows, valid, 1, "median"))
+        one_block = self.weighter()(z, so_many(40), lambda rows, valid: HSICDependence(rows, valid, 1, "median"))
         assert torch.allclose(one_block, torch.ones(40).double(), atol=1e-12)
 
     def test_nothing_flows_back(self):

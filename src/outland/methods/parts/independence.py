@@ -1,7 +1,6 @@
 """Measures of dependence between coordinates, or blocks of coordinates, of weighted embeddings."""
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -9,28 +8,6 @@ from torch import Tensor
 
 FourierInput = Literal["standardised", "raw", "normalised"]
 Pairs = Literal["same", "all"]
-Dependence = Callable[[Tensor], Tensor]  # weights `[n]` that sum to 1 -> scalar
-Measure = Callable[[Tensor, Tensor], Dependence]  # rows `[n, d]`, which of them are valid `[n]` -> their dependence
-
-
-def fourier_dependence(
-    z: Tensor, valid: Tensor, random: torch.Generator, features: FourierInput, frequencies: int, pairs: Pairs
-) -> Dependence:
-    """Dependence between the coordinates of `z [n, d]`, by Fourier features that are drawn anew at every call."""
-    width = z.shape[1]
-    if features == "standardised":
-        z = standardised(z, valid)
-    # The paper has a frequency for each coordinate, the code one for all; both a phase for each.
-    shared = features == "normalised"
-
-    def dependence(weights: Tensor) -> Tensor:
-        with torch.no_grad():
-            frequency = z.new_empty(frequencies, 1, 1 if shared else width).normal_(generator=random)
-            phase = z.new_empty(frequencies, 1, width).uniform_(0, 2 * math.pi, generator=random)
-            waves = fourier_features(z, frequency, phase, normalise=shared)
-        return decorrelation(waves, weights, pairs)
-
-    return dependence
 
 
 def standardised(z: Tensor, valid: Tensor) -> Tensor:
@@ -40,14 +17,19 @@ def standardised(z: Tensor, valid: Tensor) -> Tensor:
     return centred * (centred.square().sum(0) / count + 1e-5).rsqrt()
 
 
-def fourier_features(z: Tensor, frequency: Tensor, phase: Tensor, normalise: bool = False) -> Tensor:
-    r""":math:`\sqrt{2/Q}\cos(wz + \varphi)` of every coordinate `[Q, n, d]`, or the code's `[2Q, n, d]` form."""
-    angle, height = frequency * z + phase, math.sqrt(2 / len(frequency))
+def fourier_features(
+    z: Tensor, frequency: Tensor, phase: Tensor, normalise: bool = False, power: float = 2.0
+) -> Tensor:
+    r""":math:`\sqrt{2/Q}\cos(wz + \varphi)` of every coordinate `[..., Q, n, d]`, or the code's `[..., 2Q, n, d]` form.
+
+    `power` is the 2 under the root.
+    """
+    angle, height = torch.addcmul(phase, frequency, z), math.sqrt(power / frequency.shape[-3])
     if not normalise:
-        return height * angle.cos()
-    least, most = angle.amin(2, keepdim=True), angle.amax(2, keepdim=True)
+        return angle.cos_().mul_(height)
+    least, most = angle.amin(-1, keepdim=True), angle.amax(-1, keepdim=True)
     angle = (angle - least) / (most - least).clamp(min=1e-12) * (math.pi / 2)
-    return height * torch.cat([angle.cos(), angle.sin()])
+    return height * torch.cat([angle.cos(), angle.sin()], dim=-3)
 
 
 def decorrelation(features: Tensor, weights: Tensor, pairs: Pairs = "same") -> Tensor:
@@ -65,20 +47,13 @@ def decorrelation(features: Tensor, weights: Tensor, pairs: Pairs = "same") -> T
     centred = features - (weights @ features)[:, None]
     weighted = weights[:, None] * centred
     diagonal = (weighted * centred).sum(1) if pairs == "same" else torch.einsum("knd,lnd->kld", weighted, centred)
-    return (total - diagonal.square().sum()).clamp(min=0)
+    return total - diagonal.square().sum()
 
 
 def centred_kernels(kernels: Tensor, weights: Tensor) -> Tensor:
     """Symmetric kernels `[k, n, n]` of rows less their weighted mean."""
     mean = kernels @ weights
     return kernels - mean[:, :, None] - mean[:, None, :] + (mean @ weights)[:, None, None]
-
-
-def hsic_dependence(z: Tensor, valid: Tensor, blocks: int, bandwidth: Literal["median", "one"]) -> Dependence:
-    """10³ times the sum of HSIC over all pairs of blocks of `z [n, blocks · d]`."""
-    kernels = gaussian_kernels(z.unflatten(1, (blocks, -1)).transpose(0, 1), valid, bandwidth)
-    pairs = torch.ones(blocks, blocks, dtype=z.dtype, device=z.device).triu(1)
-    return lambda weights: 1e3 * (pairs * hsic(kernels, weights, valid.sum())).sum()
 
 
 def gaussian_kernels(blocks: Tensor, valid: Tensor, bandwidth: Literal["median", "one"] = "one") -> Tensor:

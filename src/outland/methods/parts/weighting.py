@@ -9,9 +9,11 @@ from typing_extensions import TypeVar
 
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
-from outland.methods.parts.independence import Dependence, FourierInput, Measure, Pairs, fourier_dependence
+from outland.methods.parts.dependence import Dependence, FourierDependence, FourierSettings, Measure
+from outland.methods.parts.independence import FourierInput, Pairs
 from outland.methods.parts.risk import label_losses
 from outland.nn import BackboneSettings, GraphNet
+from outland.ops import Descent, descend_weights, simplex
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
 _COMMON_WIDTH = 300
@@ -88,26 +90,23 @@ class SampleWeighter(nn.Module):
         if self.settings.inner_steps and progress.branch(lambda now: now.epoch >= self.settings.warm_up):
             rows, valid = torch.cat([z, self.features.to(z.dtype)]), torch.cat([real, self.seen > 0])
             with torch.autocast(z.device.type, enabled=False):  # in half precision the weights come out quite different
-                logits = self.descend(logits, real, valid, measure(rows, valid))
+                logits = self.descend(logits, valid, measure(rows, valid))
             self._remember(z, logits, real)
         weights = simplex(logits, real, real.sum())
         self.share.copy_(effective_share(weights, real))
         return weights
 
-    def descend(self, logits: Tensor, real: Tensor, valid: Tensor, dependence: Dependence) -> Tensor:
-        """The logits after the inner steps: gradient descent with momentum."""
+    def descend(self, logits: Tensor, valid: Tensor, dependence: Dependence) -> Tensor:
+        """The logits after the inner steps: gradient descent with momentum. `valid` are rows of batch and memory."""
         settings, velocity = self.settings, torch.zeros_like(logits)
+        joint = torch.cat([logits, self.logits.to(logits.dtype)])
+        weights = simplex(joint, valid)
         for step in range(settings.inner_steps):
-            with torch.enable_grad():
-                logits.requires_grad_()
-                joint = torch.cat([logits, self.logits.to(logits.dtype)])
-                penalty = simplex(logits, real).square().sum()
-                objective = dependence(simplex(joint, valid)) / settings.lambda_p + penalty
-                (grad,) = torch.autograd.grad(objective, logits)
-            velocity = settings.inner_momentum * velocity + grad
             lr = settings.inner_lr * (1 if 2 * step < settings.inner_steps else 0.1)
-            logits = logits.detach() - lr * velocity
-        return logits
+            descent = Descent(lr, settings.inner_momentum, 1 / settings.lambda_p)
+            gradient = dependence.gradient(step, weights)
+            weights = descend_weights(joint, velocity, gradient, weights, valid, descent)
+        return joint[: len(logits)]
 
     @torch.no_grad()
     def _remember(self, z: Tensor, logits: Tensor, real: Tensor) -> None:
@@ -163,9 +162,9 @@ class WeightingMethod(Method[W]):
 
 def scaled_dependence(z: Tensor, valid: Tensor, random: torch.Generator, settings: WeightingSettings) -> Dependence:
     """Fourier dependence of the coordinates of `z [n, d]` by these settings, divided by (d / 300)² if they say so."""
-    dependence = fourier_dependence(z, valid, random, settings.features, settings.frequencies, settings.pairs)
-    scale = (z.shape[1] / _COMMON_WIDTH) ** 2 if settings.scale == "width" else 1.0
-    return lambda weights: dependence(weights) / scale
+    power = 2 * _COMMON_WIDTH / z.shape[1] if settings.scale == "width" else 2.0
+    fourier = FourierSettings(settings.features, settings.frequencies, settings.pairs, power)
+    return FourierDependence(z, valid, random, settings.inner_steps, fourier)
 
 
 def weighted_risk(logits: Tensor, batch: GraphBatch, task: Task, weights: Tensor) -> Tensor:
@@ -173,13 +172,6 @@ def weighted_risk(logits: Tensor, batch: GraphBatch, task: Task, weights: Tensor
     losses, known = label_losses(logits, batch, task)
     number = (weights[:, None] * known).sum()
     return (weights[:, None] * losses).sum() / number.clamp(min=1e-6)
-
-
-def simplex(logits: Tensor, valid: Tensor, total: Tensor | float = 1.0) -> Tensor:
-    """Softmax over the valid rows, which add up to `total`; 0 elsewhere. Equal logits get exactly `total` / n."""
-    low = torch.where(valid, logits, torch.finfo(logits.dtype).min)
-    powers = torch.where(valid, (low - low.detach().amax()).exp(), 0)
-    return powers * (total / powers.sum().clamp(min=1))
 
 
 def effective_share(weights: Tensor, real: Tensor) -> Tensor:
