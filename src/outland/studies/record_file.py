@@ -2,7 +2,7 @@
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,18 +16,24 @@ from outland.training.record import describe_platform
 
 FORMAT, VERSION = "outland records", 1
 MAX_RUNS = 100_000
-MAX_LINE = 4 << 20  # bytes; a record of 100 epochs has some 20,000
-MAX_SIZE = 4 << 30  # bytes, decompressed
+MAX_LINE = 1 << 20  # bytes; a record of 100 epochs has some 20,000
+MAX_SIZE = 1 << 30  # bytes, decompressed
 _MEMORY = 256 << 20  # bytes that decompression may take: xz's own presets need up to 65 MiB
 _CHUNK = 1 << 20
 
 
-def write_lines(path: Path, runs: Iterable[dict[str, Any]]) -> None:
-    """Write a line a run after the header, in one piece; equal runs give equal bytes."""
-    lines = [json.dumps(run, separators=(",", ":")) for run in runs]
-    if len(lines) > MAX_RUNS or any(len(line) > MAX_LINE for line in lines):
-        limits = f"{counted(MAX_RUNS, 'run')} and {counted(MAX_LINE, 'byte')} a run"
-        raise OutlandError(f"a file of records holds at most {limits}: export fewer studies at a time")
+def format_line(run: dict[str, Any]) -> str:
+    """The line of a run; a `ValueError` where it is longer than any import takes."""
+    line = json.dumps(run, separators=(",", ":"))
+    if len(line) > MAX_LINE:
+        raise ValueError(f"it has {counted(len(line), 'byte')}, and at most {MAX_LINE:,} travel")
+    return line
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write the lines of runs after a header, in one piece; equal runs give equal bytes."""
+    if len(lines) > MAX_RUNS:
+        raise OutlandError(f"a file holds at most {counted(MAX_RUNS, 'run')}: export fewer studies at a time")
     outland = describe_platform(torch.device("cpu"))["outland"]
     header = {"format": FORMAT, "version": VERSION, "outland": outland, "results": RESULTS, "runs": len(lines)}
     text = "".join(f"{line}\n" for line in [json.dumps(header), *lines])

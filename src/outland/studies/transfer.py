@@ -13,7 +13,7 @@ from outland.spec import RESULTS, RunSpec, spec_key
 from outland.storage.files import read_json
 from outland.studies import STUDIES, find_study
 from outland.studies.base import Measurement
-from outland.studies.record_file import from_columns, parse_line, read_lines, to_columns, write_lines
+from outland.studies.record_file import format_line, from_columns, parse_line, read_lines, to_columns, write_lines
 from outland.studies.run_store import RunStore
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
@@ -104,21 +104,20 @@ def export_records(
     words, only = list(words), list(only)
     cells = [cell for name in studies for cell in find_study(name).cells(seeds, words, only)]
     wanted = {spec.slug for cell in cells for spec in cell.specs} if studies else None
-    result, runs = ExportResult(), []
+    result, lines = ExportResult(), list[str]()
     for folder in sorted(path.parent for path in (out / "runs").glob("*/spec.json")):
         if wanted is None or folder.name in wanted:
             try:
                 run = _read_run(folder, studies or STUDIES)
+                lines += [] if run is None else [format_line(run.to_json())]
             except (OutlandError, ValueError, OSError) as problem:
                 result.left_out.append((folder.name, _sentence(problem)))
-                continue
-            runs += [] if run is None else [run.to_json()]
-    if not runs:
+    if not lines:
         of = f" of {', '.join(studies)} with these settings" if studies else ""
         reason = f" ({result.left_out[0][0]}: {result.left_out[0][1]})" if result.left_out else ""
         raise OutlandError(f"no finished run{of} in {out / 'runs'} can be exported{reason}")
-    write_lines(file, runs)
-    result.exported = len(runs)
+    write_lines(file, lines)
+    result.exported = len(lines)
     return result
 
 
