@@ -259,7 +259,7 @@ def test_measurements_travel_and_one_without_a_model_is_trained_again_when_asked
     assert import_records(file, there).already_here == 4  # trained again, it gave the same
 
 
-def test_specs_of_own_methods_and_tables_keep_their_keys(tmp_path):
+def test_a_key_is_that_of_the_plain_settings_and_nothing_to_export_is_said(tmp_path):
     spec = RunSpec.make("motif", "aia:paper")
     assert spec_key(json.loads(json.dumps(spec.to_json()))) == spec.key
     with pytest.raises(OutlandError, match="no finished run of covariate with these settings in"):
