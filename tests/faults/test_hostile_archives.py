@@ -1,6 +1,9 @@
 """Archives that are not what they should be: of datasets, and of runs that travel between machines."""
 
 import io
+import json
+import lzma
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,9 +14,12 @@ from hypothesis import strategies as st
 
 from outland.datasets.tu import MUTAG, read_archive
 from outland.errors import OutlandError
+from outland.studies import find_study
 from outland.studies.engines.archives import pack, unpack
+from outland.studies.runner import run_study
+from outland.studies.transfer import export_records, import_records
 from tests.conftest import SAMPLES
-from tests.faults.hostile import Tried, damaged, many
+from tests.faults.hostile import Tried, altered, damaged, many, odd
 
 pytestmark = pytest.mark.faults
 
@@ -56,6 +62,35 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
             stream.write(b"1, 1\n" * 200_000)
     with pytest.raises(OutlandError, match="1,100,000,000 bytes"):
         read_archive(tmp_path / "bomb.zip", "MUTAG", labelled=True)
+
+
+def test_files_of_records_of_anything(motif, cache, tmp_path, tally):
+    tried, file, there = Tried(), tmp_path / "records.jsonl.xz", tmp_path / "there"
+    study = find_study("covariate")
+    cells = study.cells(1, ["train.epochs=2", "data.limit=24", "backbone.width=8"], ["ERM/motif-base"])
+    run_study(study, cells, tmp_path, device="cpu", cache=cache)
+    export_records(tmp_path, file)
+    whole = file.read_bytes()
+    header, line = lzma.decompress(whole).splitlines()
+
+    @many(200)
+    @given(damaged(whole))
+    def one(content):
+        file.write_bytes(content)
+        assert tried(lambda: import_records(file, there)) is None or content == whole
+
+    @many(300)
+    @given(altered(json.loads(line)) | odd)
+    def other(run):
+        shutil.rmtree(there, ignore_errors=True)
+        file.write_bytes(lzma.compress(header + b"\n" + json.dumps(run).encode() + b"\n"))
+        tried(lambda: import_records(file, there))
+        assert {path.name for path in there.glob("*/*")} <= {cells[0].specs[0].slug}
+
+    one()
+    other()
+    assert sorted(path.name for path in tmp_path.iterdir() if path != there) == ["records.jsonl.xz", "runs"]
+    tally("inputs", "files of records", tried.inputs)
 
 
 def test_run_archives_of_anything(tmp_path, tally):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli import options
+from outland.cli import options, records
 from outland.errors import OutlandError, counted, unknown
 
 Only = Annotated[
@@ -34,7 +34,11 @@ Shard = Annotated[
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="list|NAME", help="`list` says what there is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|list|export|import", help="`list` says what there is.")],
+    moved: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE] [STUDY ...]", help="export FILE [STUDY ...] and import FILE ... move records."),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs a cell: seeds, or folds; the paper has 10.")] = None,
     only: Only = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
@@ -65,8 +69,15 @@ def study(
 
     Runs that are done are skipped, interrupted ones go on, failed ones are
     listed and tried again with --retry: the same command goes on after Ctrl-C,
-    a crash or kill -9. Studies share their runs.
+    a crash or kill -9. Studies share their runs. `export` writes the records of
+    finished runs to one file, `import` takes them in on another machine.
     """
+    if name in ("export", "import"):
+        move = {"export": records.export, "import": records.import_}[name]
+        move(moved or [], out, seeds=seeds, words=options.assignments(set_, epochs, limit), only=only or [])
+        return
+    if moved:
+        raise OutlandError(f"one study at a time: '{moved[0]}' is one word too many")
     if name == "list":
         _list(seeds, device)
         return

@@ -183,6 +183,11 @@ def _model_path(folder: Path) -> Path:
         raise OutlandError(f"there is no model folder {folder}")
     if not folder.is_dir():
         raise OutlandError(f"{folder} is a file, not a model folder: give the folder that `outland fit` wrote")
+    if (folder / "record.json").exists() and not (folder / "model").exists():
+        raise OutlandError(
+            f"{folder} has the record of a run and no model, as records from another machine have none: "
+            "train it here by `outland train ... --force`"
+        )
     if (folder / "spec.json").exists() and not (folder / "model").exists():
         raise OutlandError(f"the run in {folder} is not finished: go on with it by `outland train ... --resume`")
     inner = folder / "model"

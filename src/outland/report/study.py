@@ -77,7 +77,11 @@ def stable_mask_pictures(
     store, column = RunStore(results.study, out), results.columns[0]
     pictures: dict[str, list[Picture]] = {}
     for cell in results.cells:
-        finished = sorted(results.records.get(cell.name, {}))
+        finished = [
+            index
+            for index in sorted(results.records.get(cell.name, {}))
+            if store.run_folder(cell.specs[index]).model_path.is_dir()  # an imported record has no model
+        ]
         if cell.column != column or not finished:
             continue
         spec = cell.specs[finished[0]]

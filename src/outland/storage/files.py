@@ -42,10 +42,15 @@ def scratch_path(path: Path) -> Path:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically: a reader, or a crash, sees the old one or the new one."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """As `write_text`."""
     scratch = scratch_path(path)
     try:
-        with scratch.open("x", encoding="utf-8") as stream:
-            stream.write(text)
+        with scratch.open("xb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         scratch.replace(path)

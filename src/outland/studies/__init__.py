@@ -23,6 +23,6 @@ STUDIES = (
 def find_study(name: str) -> Study:
     """The study of that name."""
     if name not in STUDIES:
-        raise unknown("study", name, [*STUDIES, "list"])
+        raise unknown("study", name, [*STUDIES, "list", "export", "import"])
     study: Study = import_module(f"outland.studies.{name}").STUDY
     return study

@@ -77,9 +77,14 @@ class Job:
         """Measure a run if it is trained; returns the error, if any."""
         if self.cell.row.trained and store.record(spec) is None:
             return None
-        folder, device = store.run_folder(spec).path, find_device(options.device)
+        folder, device = store.run_folder(spec), find_device(options.device)
         try:
-            store.save_measurement(spec, measure(spec, folder, device, options.cache, options.data))
+            if self.cell.row.trained and not folder.model_path.is_dir():
+                raise OutlandError(
+                    "its record came from another machine, without the model that is to be measured: import the "
+                    "measurement too, or let --retry train the run again here"
+                )
+            store.save_measurement(spec, measure(spec, folder.path, device, options.cache, options.data))
         except CannotWrite:
             raise
         except Exception as problem:

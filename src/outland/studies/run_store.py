@@ -81,7 +81,7 @@ class RunStore:
         """Write the error of a run or its measurement; returns it, or None where another process has the run."""
         if isinstance(problem, Busy):
             return None
-        path = self._failure_path(spec, measuring)
+        path = self.failure_path(spec, measuring)
         path.parent.mkdir(parents=True, exist_ok=True)
         error = str(problem) if isinstance(problem, OutlandError) else f"{type(problem).__name__}: {problem}"
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -89,10 +89,13 @@ class RunStore:
         return error
 
     def clear_failure(self, cell: Cell, spec: RunSpec) -> None:
-        """Let a run be tried again, from the start where no checkpoint of it is intact."""
+        """Let a run be tried again, from the start where no checkpoint is intact or a model to measure is not here."""
         for path in self._failure_paths(cell, spec):
             path.unlink(missing_ok=True)
-        checkpoints = self.run_folder(spec).checkpoints
+        folder = self.run_folder(spec)
+        if self.study.measure is not None and cell.row.trained and not folder.model_path.is_dir():
+            folder.record_path.unlink(missing_ok=True)  # there is no model to measure: it is trained again
+        checkpoints = folder.checkpoints
         try:
             checkpoints.latest()
         except DamagedSnapshot:
@@ -115,10 +118,10 @@ class RunStore:
         """The file of this study's measurement on top of a run."""
         return self.run_folder(spec).path / f"measured-{self.study.name}.json"
 
-    def _failure_path(self, spec: RunSpec, measuring: bool) -> Path:
+    def failure_path(self, spec: RunSpec, measuring: bool) -> Path:
         """The file of a failure of the run, which all studies share, or of this study's measurement."""
         return self.run_folder(spec).path / (f"failure-{self.study.name}.json" if measuring else "failure.json")
 
     def _failure_paths(self, cell: Cell, spec: RunSpec) -> list[Path]:
         """The files of failures that concern a cell: without training, none of training."""
-        return [self._failure_path(spec, measuring) for measuring in (False, True) if measuring or cell.row.trained]
+        return [self.failure_path(spec, measuring) for measuring in (False, True) if measuring or cell.row.trained]

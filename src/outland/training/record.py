@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from outland.errors import OutlandError
 from outland.settings import is_valid
+from outland.spec import RESULTS
 from outland.storage.files import read_json, write_text
 
 FORMAT = 2
@@ -64,16 +65,24 @@ class RunRecord(BaseModel):
     def read(cls, path: Path) -> "RunRecord":
         """Read a record, or say why it is none."""
         try:
-            plain = read_json(path)
+            return cls.from_json(read_json(path))
+        except (OSError, ValueError) as problem:
+            reason = str(problem)
+        raise OutlandError(f"{path} is not a run record ({reason}); start the run again with --force")
+
+    @classmethod
+    def from_json(cls, plain: Any) -> "RunRecord":
+        """A record from plain values; a `ValueError` where it is none."""
+        try:
             if plain.get("format", 0) > FORMAT:
-                raise OutlandError(f"{path} was written by a newer version of outland")
+                raise ValueError("it was written by a newer version of outland")
             return cls(**plain)
         except ValidationError as problem:
             error = problem.errors()[0]
-            reason = ".".join(map(str, error["loc"])) + f" is not of the right kind: {error['msg']}"
-        except (OSError, ValueError, TypeError, AttributeError) as problem:
-            reason = str(problem)
-        raise OutlandError(f"{path} is not a run record ({reason}); start the run again with --force")
+            where = ".".join(map(str, error["loc"]))
+            raise ValueError(f"{where} is not of the right kind: {error['msg']}") from None
+        except (TypeError, AttributeError) as problem:
+            raise ValueError(str(problem)) from None
 
     @property
     def test_score(self) -> float:
@@ -85,6 +94,7 @@ class RunRecord(BaseModel):
 def describe_platform(device: torch.device) -> dict[str, str]:
     """Versions of what a result may depend on, and the device."""
     versions = {"python": platform.python_version(), "device": str(device), "machine": platform.machine()}
+    versions["results"] = str(RESULTS)
     if device.type == "cuda":
         versions["device"] = torch.cuda.get_device_name(device)
     else:

@@ -21,7 +21,7 @@ class RunFolder:
 
     def __init__(self, out: Path | str, spec: RunSpec) -> None:
         self.path, self.spec = Path(out) / spec.slug, spec
-        self.record_path = self.path / "record.json"
+        self.record_path, self.model_path = self.path / "record.json", self.path / "model"
         self.checkpoints = Checkpoints(self.path / "checkpoints")
 
     @contextmanager
@@ -35,7 +35,7 @@ class RunFolder:
                 if force:
                     self.record_path.unlink(missing_ok=True)
                     self.checkpoints.clear()
-                    shutil.rmtree(self.path / "model", ignore_errors=True)
+                    shutil.rmtree(self.model_path, ignore_errors=True)
                 elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
                     finished = self.record_path.exists()
                     state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
@@ -49,7 +49,13 @@ class RunFolder:
 
     def finish(self, model: TrainedModel, record: RunRecord) -> None:
         """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""
-        shutil.rmtree(self.path / "model", ignore_errors=True)  # of an earlier try
-        save_model(model, self.path / "model")
+        shutil.rmtree(self.model_path, ignore_errors=True)  # of an earlier try
+        save_model(model, self.model_path)
+        record.write(self.record_path)
+        self.checkpoints.clear()
+
+    def adopt(self, record: RunRecord) -> None:
+        """Save the record of the same run on another machine, whose model is not here; what was begun is of no use."""
+        shutil.rmtree(self.model_path, ignore_errors=True)
         record.write(self.record_path)
         self.checkpoints.clear()

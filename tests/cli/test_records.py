@@ -1,0 +1,30 @@
+"""`outland study export` and `outland study import`."""
+
+import json
+
+WORDS = ("--only", "ERM/motif-base", "--seeds", "2", "--epochs", "2", "--limit", "48", "--set", "backbone.width=8")
+
+
+def test_records_move_from_one_folder_to_another(motif, outland, tmp_path):
+    assert outland("study", "covariate", *WORDS, "--device", "cpu").returncode == 0
+    done = outland("study", "export", "new/erm.jsonl.xz", "covariate", *WORDS)
+    assert done.returncode == 0
+    size = (tmp_path / "new" / "erm.jsonl.xz").stat().st_size
+    assert done.stdout == f"new/erm.jsonl.xz: 2 runs, {size:,} bytes\n"
+    there = ("--out", "there")
+    assert outland("study", "import", "new/erm.jsonl.xz", *there).stdout == "new/erm.jsonl.xz: 2 imported\n"
+    assert "2 runs: 2 done; nothing to train" in outland("study", "covariate", *WORDS, *there, "--dry-run").stdout
+    assert outland("study", "covariate", *WORDS, *there, "--report").returncode == 0
+    for page in (tmp_path / "studies").glob("covariate*"):
+        assert (tmp_path / "there" / page.name).read_bytes() == page.read_bytes()
+    path = next((tmp_path / "there" / "runs").glob("*/record.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "metric": "rocauc"}))
+    done = outland("study", "import", "new/erm.jsonl.xz", *there)
+    assert "1 already here, 1 here with another result, which stays" in done.stdout
+    assert f"other result: {path.parent.name}: our own stays" in done.stderr
+    path.write_text("{}")
+    done = outland("study", "import", "new/erm.jsonl.xz", *there)
+    assert done.returncode == 1
+    assert f"refused: {path.parent.name}: " in done.stderr
+    done = outland("evaluate", str(path.parent), "motif")
+    assert (done.returncode, "has the record of a run and no model" in done.stderr) == (2, True)
