@@ -69,6 +69,13 @@ def test_the_papers_table_and_the_released_command_are_both_there():
         )
 
 
+@pytest.mark.parametrize(("dataset", "size"), [("motif", 512), ("cmnist", 512), ("molhiv", 512), ("molbbbp", 32)])
+def test_batches_are_those_of_the_papers_time(dataset, size):
+    for domain in find_dataset(dataset).domains:
+        assert RunSpec.make(dataset, "erm", domain=domain).train.batch_size == size
+    assert "public command" in recipe_for(dataset).sections["common"].train["batch_size"].source
+
+
 def test_special_sections_win_and_changes_win_over_them():
     scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold")
     size = RunSpec.make("molbbbp", "aia", domain="size")
