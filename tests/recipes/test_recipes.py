@@ -1,14 +1,17 @@
 import re
+from itertools import product
 
 import pytest
 
 from outland.datasets import DATASETS, TableSettings, find_dataset
 from outland.errors import OutlandError
-from outland.methods import METHODS, find_method
+from outland.methods import METHODS, Progress, build_method, find_method
 from outland.recipes import find_recipe, recipe_for, recipe_names
 from outland.report.published import paper_table
 from outland.studies.recipe_check import check_recipe
 from outland.training import RunSpec
+from tests.cases import SMALL
+from tests.conftest import REAL
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -74,6 +77,22 @@ def test_batches_are_those_of_the_papers_time(dataset, size):
     for domain in find_dataset(dataset).domains:
         assert RunSpec.make(dataset, "erm", domain=domain).train.batch_size == size
     assert "public command" in recipe_for(dataset).sections["common"].train["batch_size"].source
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_dir_has_the_schedule_of_the_source_of_its_ratio(dataset):
+    source = find_dataset(dataset)
+    last = Progress(epoch=99, epochs=100)
+    for domain, kind in product(source.domains[:2], source.kinds):
+        good, own = (
+            build_method(name, REAL, SMALL, RunSpec.make(dataset, name, domain=domain, kind=kind).method_params)
+            for name in ("dir:good", "dir")
+        )
+        assert (good.settings.schedule, good.weight(last)) == ("ramp", pytest.approx(1, abs=1e-3))
+        assert own.settings.schedule == "power"
+        assert own.weight(last) < 16
+    ratios = [RunSpec.make("motif", "dir:good", domain=domain).method_params.ratio for domain in ("base", "size")]
+    assert ratios == [0.7, 0.8]
 
 
 def test_special_sections_win_and_changes_win_over_them():
