@@ -110,6 +110,16 @@ def test_the_recipe_is_what_a_study_runs():
     assert RunSpec.make("motif", "vrex", recipe=None).method_params.penalty == 10.0
 
 
+@pytest.mark.parametrize("name", ["covariate", "masks"])
+def test_disc_is_that_of_its_code_with_one_weight_a_batch(name):
+    cells = find_study(name).cells(1, only=["DisC"])
+    assert len(cells) == {"covariate": 7, "masks": 2}[name]
+    for cell in cells:
+        params = cell.specs[0].method_params
+        assert (cell.row.method, params.weights, params.bias_weight) == ("disc:released", "batch", 0.7)
+        assert (params.swap_weight, params.swap_after, params.lr) == (15.0, 0.5, 1e-3)
+
+
 def test_train_and_every_study_make_the_same_runs():
     covariate = find_study("covariate")
     everyone = replace(covariate, name="every method", rows=tuple(Row(method, method) for method in METHODS))
