@@ -95,6 +95,25 @@ def test_dir_has_the_schedule_of_the_source_of_its_ratio(dataset):
     assert ratios == [0.7, 0.8]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "domain", "kind", "expected"),
+    [
+        ("motif", "base", "covariate", [0.9, 0.8, 0.7, 0.6, 0.5, 0.5]),
+        ("motif", "size", "covariate", [0.9, 0.8, 0.7, 0.7, 0.7, 0.7]),
+        ("motif", "base", "concept", [0.9, 0.7, 0.7, 0.7, 0.7, 0.7]),
+        ("cmnist", "color", "covariate", [0.9, 0.7, 0.7, 0.7, 0.7, 0.7]),
+        ("molbbbp", "size", "covariate", [0.9, 0.8, 0.7, 0.7, 0.7, 0.7]),
+        ("molhiv", "scaffold", "covariate", [0.9, 0.8, 0.7, 0.6, 0.5, 0.5]),
+        ("molhiv", "size", "covariate", [0.9, 0.7, 0.5, 0.5, 0.5, 0.5]),
+    ],
+)
+def test_the_r_of_gsat_has_fallen_long_before_a_model_is_selected(dataset, domain, kind, expected):
+    spec = RunSpec.make(dataset, "gsat", domain=domain, kind=kind)
+    actual = [spec.method_params.r(Progress(epoch=epoch)) for epoch in (0, 10, 20, 30, 40, 69)]
+    assert actual == pytest.approx(expected)
+    assert spec.train.epochs == 100
+
+
 def test_special_sections_win_and_changes_win_over_them():
     scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold")
     size = RunSpec.make("molbbbp", "aia", domain="size")
