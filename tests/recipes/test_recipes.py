@@ -114,6 +114,14 @@ def test_the_r_of_gsat_has_fallen_long_before_a_model_is_selected(dataset, domai
     assert spec.train.epochs == 100
 
 
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_papers_reading_is_the_papers_on_every_dataset(dataset):
+    params = RunSpec.make(dataset, "aia:paper").method_params
+    assert (params.front_layers, params.distance, params.mask_head) == (0, "squared", "mlp")
+    assert (params.update, params.lambda_a_node, params.lambda_a_edge) == ("simultaneous", 1.0, 1.0)
+    assert (params.stable_weight, params.adversarial_weight) == (1.0, 1.0)
+
+
 def test_special_sections_win_and_changes_win_over_them():
     scaffold = RunSpec.make("molbbbp", "aia", domain="scaffold")
     size = RunSpec.make("molbbbp", "aia", domain="size")

@@ -10,15 +10,15 @@ from outland.studies.sensitivity import PRICES, SHARES
 from outland.training import RunSpec
 
 SIZES = {  # rows, columns, runs
-    "covariate": (17, 7, 1190),
-    "correlation": (10, 3, 300),
+    "covariate": (18, 7, 1260),
+    "correlation": (11, 3, 330),
     "shift": (5, 4, 200),
     "diversity": (2, 1, 20),
     "ablation": (5, 4, 200),
     "sensitivity": (19, 3, 570),
     "backbones": (12, 4, 480),
     "tu": (6, 6, 360),
-    "cost": (4, 7, 280),
+    "cost": (5, 7, 350),
     "masks": (9, 2, 180),
 }
 
@@ -41,8 +41,21 @@ def test_every_study_expands_to_its_cells(name):
 )
 def test_rows_and_columns_are_the_papers(name, table):
     study, published = find_study(name), paper_table(table)
-    assert [row.label for row in study.rows] == list(published["rows"])
+    assert list(dict.fromkeys(row.published for row in study.rows)) == list(published["rows"])
     assert [column.label for column in study.columns] == published["columns"]
+
+
+@pytest.mark.parametrize(("name", "cells"), [("covariate", 126), ("correlation", 33), ("cost", 35)])
+def test_main_tables_have_aia_as_its_code_and_as_its_paper_has_it(name, cells):
+    study = find_study(name)
+    assert len(study.cells(1)) == cells
+    both = {cell.row.label: cell.specs[0].method_params for cell in study.cells(1, only=["AIA/motif-base"])}
+    assert list(both) == ["AIA (released)", "AIA (paper)"]
+    released, paper = both.values()
+    assert (released.lr, released.lr_augmenter, released.front_layers, released.distance) == (1e-3, 5e-3, 2, "mean")
+    assert (paper.lr, paper.lr_augmenter, paper.front_layers, paper.distance) == (5e-3, 1e-3, 0, "squared")
+    for row in study.rows:
+        assert (row.paper == "AIA") == row.method.startswith("aia")
 
 
 def test_backbones_are_the_papers():

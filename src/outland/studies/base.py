@@ -20,16 +20,22 @@ FigureName = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"
 class Row:
     """A method with changes of its settings."""
 
-    label: str  # in the table, as the paper writes it
+    label: str  # in the table
     method: str  # NAME or NAME:PRESET
     changes: Changes = field(default_factory=dict)  # of its settings, by group and name
     group: str = ""  # heading above it in the table, where rows are grouped
     trained: bool = True  # whether a model must be trained before anything can be measured
+    paper: str = ""  # its label in the paper's tables, where that is another
 
     @property
     def name(self) -> str:
         """Group and label, unique among the rows."""
         return f"{self.group} {self.label}".strip()
+
+    @property
+    def published(self) -> str:
+        """Its label in published tables."""
+        return self.paper or self.label
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,8 @@ class Study:
             lower = pattern.strip().lower()
             matches = [pair for pair in pairs if any(fnmatchcase(name.lower(), lower) for name in _names(*pair))]
             if not matches:
-                names = [row.name for row in self.rows] + [column.label for column in self.columns]
+                names = [name for row in self.rows for name in (row.published, row.name)]
+                names += [column.label for column in self.columns]
                 raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
             selected += matches
         return [pair for pair in pairs if pair in selected]
@@ -140,7 +147,7 @@ class Study:
 
 def _names(row: Row, column: Column) -> list[str]:
     """All names of a cell in `--only`."""
-    rows, columns = [row.name, row.label, *([row.group] if row.group else [])], [column.label, column.dataset]
+    rows, columns = [row.name, row.label, row.published, *filter(None, [row.group])], [column.label, column.dataset]
     return [*rows, *columns, *(f"{first}/{second}" for first in rows for second in columns)]
 
 
