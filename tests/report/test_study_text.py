@@ -33,6 +33,18 @@ def test_text_tables_have_all_three_sources():
     assert table.row_count == 18 + 18 + 8
 
 
+def test_planned_tests_and_rates_of_error_are_said():
+    text = markdown(made("covariate", scores, seeds=None))
+    assert "Planned test of AIA (released) against ERM: motif-base +5.00 (20 seeds, p = 1e-05);" in text
+    assert (
+        "Planned test of AIA (released) against the best rival: motif-base +5.00 to ERM (20 seeds, p = 1e-05);" in text
+    )
+    assert "cmnist-color +5.00 (3 seeds, p = 0.25)" in text
+    assert "a chance of at most 5%, in any of all 7 at most 35%" in text
+    assert "chosen by its test mean, which favours it" in text
+    assert "Planned" not in markdown(made("ablation", scores))
+
+
 def test_csv_has_every_number():
     rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", scores, words=["train.epochs=2"])))))
     assert len(rows) == 5 * 7 * 3

@@ -76,6 +76,29 @@ def test_rows_of_a_group_are_compared_and_marked_within_it():
     assert [name for name, mark in marks.items() if mark == "best"] == ["GCN AIA", "GCNII AIA", "GAT AIA"]
 
 
+def planned_scores(row, column, place):
+    """AIA is two points above ERM, and one below its best rival, VREx; noise is the same for all."""
+    return 0.6 + {"AIA (released)": 0.02, "AIA (paper)": 0.05, "VREx": 0.03}.get(row.label, 0.0) + 0.001 * (place % 7)
+
+
+def test_planned_tests_are_of_aia_against_erm_and_against_its_best_rival():
+    results = made("covariate", planned_scores, seeds=None)
+    (quantity,) = results.study.quantities
+    erm, best = results.planned_tests(results.columns[0], quantity)
+    assert (erm.rival, erm.pairs, best.rival, best.pairs) == ("ERM", 20, "VREx", 10)
+    assert (erm.difference, best.difference) == (pytest.approx(2.0), pytest.approx(-1.0))
+    assert (erm.p, best.p) == (1e-5, 2 / 1024)  # of twenty pairs flips are sampled
+    assert [test.pairs for test in results.planned_tests(results.columns[2], quantity)] == [3, 3]  # CMNIST
+    assert made("ablation", planned_scores).planned_tests(results.columns[0], quantity) == []
+
+
+def test_columns_of_few_seeds_are_named():
+    results = made("covariate", planned_scores, seeds=None)
+    note = results.power_note(results.study.quantities[0])
+    assert note.startswith("With 3 seeds and 17 comparisons a column (cmnist-color), no difference can pass the test")
+    assert results.notices() == []
+
+
 def test_ranks_over_complete_columns():
     order = {row.name: place for place, row in enumerate(find_study("covariate").rows)}
 
