@@ -35,7 +35,7 @@ def finished(motif, cache, tmp_path_factory):
     """A study with one finished run, and what to find it by."""
     out = tmp_path_factory.mktemp("finished")
     study = find_study("covariate")
-    cells = study.cells(1, WORDS, ["AIA/motif-base"])
+    cells = study.cells(1, WORDS, ["AIA (released)/motif-base"])
     assert run_study(study, cells, out, device="cpu", cache=cache).states == {"done": 1}
     return study, cells, out, RunStore(study, out).run_folder(cells[0].specs[0]).path
 

@@ -55,7 +55,18 @@ def test_a_search_under_a_clock_that_jumps(motif, cache, tmp_path, tally):
 @pytest.mark.faults
 def test_workers_of_a_killed_study_end_with_it(motif, cache, tmp_path, tally):
     """The whole command in processes of its own; those left behind would train on unseen."""
-    words = ["study", "covariate", "--only", "AIA/motif-base", "--seeds", "4", "--epochs", "200", "--workers", "2"]
+    words = [
+        "study",
+        "covariate",
+        "--only",
+        "AIA (released)/motif-base",
+        "--seeds",
+        "4",
+        "--epochs",
+        "200",
+        "--workers",
+        "2",
+    ]
     words += ["--limit", "24", "--set", "backbone.width=8", "--device", "cpu", "--out", str(tmp_path)]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
     command = subprocess.Popen([sys.executable, "-m", "outland", *words], env=environment, stderr=subprocess.DEVNULL)

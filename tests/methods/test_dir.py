@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -30,6 +32,21 @@ class TestDIR(SubgraphCase):
         assert actual == pytest.approx([0, 0.01, 0.3981071706, 15.8489319246], abs=1e-9)
         assert built("dir", alpha=0.01, power=0).weight(Progress(epoch=0)) == 0.01
         assert built("dir", alpha=0.5, power=0).weight(Progress(epoch=0)) == 0.5
+
+    def test_the_weight_in_good_is_a_ramp_whatever_the_epoch_is_to_the_power(self):
+        method = built("dir:good")
+        actual = [method.weight(Progress(epoch=epoch, epochs=100)) for epoch in (0, 9, 24, 49, 99)]
+        assert actual == pytest.approx([0.0249947930, 0.4422303560, 0.8411229016, 0.9859328257, 0.9999045493], abs=1e-9)
+        shares = [(epoch + 0.5) / 100 for epoch in (0, 9, 24, 49, 99)]
+        assert actual == pytest.approx([2 / (1 + math.exp(-10 * share)) - 1 for share in shares], abs=1e-12)
+        assert method.weight(Progress(epoch=199, epochs=200)) < 1
+
+    def test_terms_in_good_are_those_of_risks_divided_by_the_labels_twice(self):
+        _, batch = some()
+        method, risks = built("dir:good"), torch.rand(6, dtype=torch.double)
+        divided = risks / 6
+        assert method.mean(risks, batch).item() == pytest.approx(divided.mean().item(), abs=1e-12)
+        assert method.variance(risks, batch).item() == pytest.approx((6 * divided).var().item(), abs=1e-12)
 
     @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression"])
     def test_all_pairs_equal_a_double_loop(self, kind):
@@ -111,7 +128,7 @@ class TestDIR(SubgraphCase):
         assert capped["interventions"].item() == pytest.approx(paper["interventions"].item())
         assert free["variance"].item() == capped["variance"].item() == paper["variance"].item()
 
-    @pytest.mark.parametrize("changes", [{}, {"variance": "batch"}, {"objective": "paper"}])
+    @pytest.mark.parametrize("changes", [{}, {"variance": "batch"}, {"objective": "paper"}, {"mean": "graph"}])
     def test_padding_changes_nothing_late_in_training_either(self, any_set, changes):
         schema, graphs = any_set
         exact, padded = (

@@ -1,14 +1,17 @@
 import re
+from itertools import product
 
 import pytest
 
 from outland.datasets import DATASETS, TableSettings, find_dataset
 from outland.errors import OutlandError
-from outland.methods import METHODS, find_method
+from outland.methods import METHODS, Progress, build_method, find_method
 from outland.recipes import find_recipe, recipe_for, recipe_names
 from outland.report.published import paper_table
 from outland.studies.recipe_check import check_recipe
 from outland.training import RunSpec
+from tests.cases import SMALL
+from tests.conftest import REAL
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -67,6 +70,56 @@ def test_the_papers_table_and_the_released_command_are_both_there():
             table["lambda_s"][place],
             table["gamma"][place],
         )
+
+
+@pytest.mark.parametrize(("dataset", "size"), [("motif", 512), ("cmnist", 512), ("molhiv", 512), ("molbbbp", 32)])
+def test_batches_are_those_of_the_papers_time(dataset, size):
+    for domain in find_dataset(dataset).domains:
+        assert RunSpec.make(dataset, "erm", domain=domain).train.batch_size == size
+    assert "public command" in recipe_for(dataset).sections["common"].train["batch_size"].source
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_dir_has_the_schedule_of_the_source_of_its_ratio(dataset):
+    source = find_dataset(dataset)
+    last = Progress(epoch=99, epochs=100)
+    for domain, kind in product(source.domains[:2], source.kinds):
+        good, own = (
+            build_method(name, REAL, SMALL, RunSpec.make(dataset, name, domain=domain, kind=kind).method_params)
+            for name in ("dir:good", "dir")
+        )
+        assert (good.settings.schedule, good.weight(last)) == ("ramp", pytest.approx(1, abs=1e-3))
+        assert own.settings.schedule == "power"
+        assert own.weight(last) < 16
+    ratios = [RunSpec.make("motif", "dir:good", domain=domain).method_params.ratio for domain in ("base", "size")]
+    assert ratios == [0.7, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "domain", "kind", "expected"),
+    [
+        ("motif", "base", "covariate", [0.9, 0.8, 0.7, 0.6, 0.5, 0.5]),
+        ("motif", "size", "covariate", [0.9, 0.8, 0.7, 0.7, 0.7, 0.7]),
+        ("motif", "base", "concept", [0.9, 0.7, 0.7, 0.7, 0.7, 0.7]),
+        ("cmnist", "color", "covariate", [0.9, 0.7, 0.7, 0.7, 0.7, 0.7]),
+        ("molbbbp", "size", "covariate", [0.9, 0.8, 0.7, 0.7, 0.7, 0.7]),
+        ("molhiv", "scaffold", "covariate", [0.9, 0.8, 0.7, 0.6, 0.5, 0.5]),
+        ("molhiv", "size", "covariate", [0.9, 0.7, 0.5, 0.5, 0.5, 0.5]),
+    ],
+)
+def test_the_r_of_gsat_has_fallen_long_before_a_model_is_selected(dataset, domain, kind, expected):
+    spec = RunSpec.make(dataset, "gsat", domain=domain, kind=kind)
+    actual = [spec.method_params.r(Progress(epoch=epoch)) for epoch in (0, 10, 20, 30, 40, 69)]
+    assert actual == pytest.approx(expected)
+    assert spec.train.epochs == 100
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_papers_reading_is_the_papers_on_every_dataset(dataset):
+    params = RunSpec.make(dataset, "aia:paper").method_params
+    assert (params.front_layers, params.distance, params.mask_head) == (0, "squared", "mlp")
+    assert (params.update, params.lambda_a_node, params.lambda_a_edge) == ("simultaneous", 1.0, 1.0)
+    assert (params.stable_weight, params.adversarial_weight) == (1.0, 1.0)
 
 
 def test_special_sections_win_and_changes_win_over_them():

@@ -22,7 +22,7 @@ document.body.append(answer);
 
 
 def scores(row, column, seed):
-    return 0.6 + (0.05 if row.label == "AIA" else 0.0) + 0.001 * seed
+    return 0.6 + (0.05 if row.label in ("AIA", "AIA (released)") else 0.0) + 0.001 * seed
 
 
 def browser() -> str:

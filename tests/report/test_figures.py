@@ -6,7 +6,7 @@ from outland.studies import find_study
 
 def test_aia_and_erm_keep_their_colours():
     many, few = find_study("covariate"), find_study("ablation")
-    assert row_colours(many.rows, "ERM")["AIA"] == row_colours(few.rows, "ERM")["AIA"] == 0
+    assert row_colours(many.rows, "ERM")["AIA (released)"] == row_colours(few.rows, "ERM")["AIA"] == 0
     assert row_colours(many.rows, "ERM")["ERM"] == row_colours(few.rows, "ERM")["ERM"] == 1
     assert row_colours(many.rows, "ERM")["DIR"] is None
     assert sorted(row_colours(few.rows, "ERM").values()) == [0, 1, 2, 3, 4]

@@ -15,7 +15,9 @@ def _published(name, selected, index=0):
 @pytest.mark.parametrize(
     ("name", "cell", "index", "paper", "board"),
     [
-        ("covariate", "AIA/motif-base", 0, (73.64, 5.15), None),
+        ("covariate", "AIA (released)/motif-base", 0, (73.64, 5.15), None),
+        ("covariate", "AIA (paper)/motif-base", 0, (73.64, 5.15), None),
+        ("correlation", "AIA (paper)/cmnist-color", 0, (49.73, 1.70), None),
         ("covariate", "GSAT/motif-size", 0, (53.20, 8.35), (60.76, 5.94)),
         ("covariate", "M-Mixup/molhiv-scaffold", 0, (68.88, 2.63), (70.65, 1.86)),
         ("covariate", "CIGA/cmnist-color", 0, (32.22, 2.67), (32.22, 2.67)),
@@ -26,7 +28,7 @@ def _published(name, selected, index=0):
         ("tu", "AIA/NCI1", 0, (84.12, 2.64), None),
         ("shift", "AIA/motif-size", 1, (0.098, 0.070), None),
         ("diversity", "AIA/motif-base", 2, (0.259, 0.106), None),
-        ("cost", "AIA/motif-base", 1, (6548, None), None),
+        ("cost", "AIA (released)/motif-base", 1, (6548, None), None),
         ("cost", "CAL/cmnist-color", 2, (2.244, None), None),
         ("ablation", "ERM/motif-base", 0, (68.66, 4.25), (63.80, 10.36)),
         ("ablation", "RDIA/motif-base", 0, None, None),
@@ -38,4 +40,4 @@ def test_published_numbers_stand_beside_their_cells(name, cell, index, paper, bo
 
 
 def test_the_papers_improvement_is_that_of_its_table():
-    assert _published("cost", "AIA/cmnist-color")[0].mean == pytest.approx(27.17, abs=0.005)
+    assert _published("cost", "AIA (paper)/cmnist-color")[0].mean == pytest.approx(27.17, abs=0.005)

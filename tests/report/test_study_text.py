@@ -20,28 +20,40 @@ def test_numbers_are_written_as_people_write_them():
 def test_text_tables_have_all_three_sources():
     results = made("covariate", scores)
     text = markdown(results)
-    assert "| AIA | ours | **65.45 ± 0.29 ▲** |" in text
+    assert "| AIA (released) | ours | **65.45 ± 0.29 ▲** |" in text
     assert "|  | paper | 73.64 ± 5.15 | 55.85 ± 7.98 |" in text
     assert "|  | GOOD | 63.80 ± 10.36 | 53.46 ± 4.08 | 27.82 ± 3.24 | – | – |" in text
-    assert text.count("| paper |") == 17
+    assert text.count("| paper |") == 18
     tex = latex(results)
-    assert r"AIA & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
-    assert tex.count(r"\\") == 1 + 17 + 17 + 8  # the heading, ours, the paper's, the leaderboard's
+    assert r"AIA (released) & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
+    assert tex.count(r"\\") == 1 + 18 + 18 + 8  # the heading, ours, the paper's, the leaderboard's
     assert r"\begin{tabular}{llrrrrrrr}" in tex
     ((table, words),) = terminal_tables(results)
     assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
-    assert table.row_count == 17 + 17 + 8
+    assert table.row_count == 18 + 18 + 8
+
+
+def test_planned_tests_and_rates_of_error_are_said():
+    text = markdown(made("covariate", scores, seeds=None))
+    assert "Planned test of AIA (released) against ERM: motif-base +5.00 (20 seeds, p = 1e-05);" in text
+    assert (
+        "Planned test of AIA (released) against the best rival: motif-base +5.00 to ERM (20 seeds, p = 1e-05);" in text
+    )
+    assert "cmnist-color +5.00 (3 seeds, p = 0.25)" in text
+    assert "a chance of at most 5%, in any of all 7 at most 35%" in text
+    assert "chosen by its test mean, which favours it" in text
+    assert "Planned" not in markdown(made("ablation", scores))
 
 
 def test_csv_has_every_number():
     rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", scores, words=["train.epochs=2"])))))
-    assert len(rows) == 4 * 7 * 3
-    aia = next(row for row in rows if (row["row"], row["column"]) == ("AIA", "motif-base"))
+    assert len(rows) == 5 * 7 * 3
+    aia = next(row for row in rows if (row["row"], row["column"]) == ("AIA (released)", "motif-base"))
     assert aia["quantity"] == "improvement"
     assert float(aia["mean"]) == pytest.approx(100 * 0.05 / 0.6045, abs=0.01)
-    assert float(aia["p_holm"]) == pytest.approx(3 * 2 / 1024)
+    assert float(aia["p_holm"]) == pytest.approx(4 * 2 / 1024)
     assert aia["verdict"] == "better"
-    assert aia["command"].startswith("outland train motif --method aia --kind covariate --set")
+    assert aia["command"].startswith("outland train motif --method aia:released --kind covariate --set")
 
 
 def test_latex_escapes():

@@ -71,11 +71,11 @@ def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
     return RunRecord(**{**plain, **rest})
 
 
-def made(name: str, scores, seeds: int = 10, words=(), **rest) -> Results:
-    """Results of a study with a score for every (row, column, seed)."""
+def made(name: str, scores, seeds: int | None = 10, words=(), **rest) -> Results:
+    """Results of a study with a score for every (row, column, seed); without `seeds`, as many as it has by default."""
     study = find_study(name)
     results = Results(study, study.cells(seeds), words)
     for cell in results.cells:
-        found = {place: scores(cell.row, cell.column, place) for place in range(seeds)}
+        found = {place: scores(cell.row, cell.column, place) for place in range(len(cell.specs))}
         results.records[cell.name] = {place: record(s, **rest) for place, s in found.items() if s is not None}
     return results

@@ -18,16 +18,34 @@ def test_words_change_every_run_but_not_what_a_row_is_about():
 
 
 @pytest.mark.parametrize(
+    ("cell", "count"),
+    [
+        ("ERM/motif-base", 20),
+        ("AIA (released)/molhiv-size", 20),
+        ("AIA (paper)/motif-base", 10),
+        ("VREx/molbbbp-size", 10),
+        ("VREx/cmnist-color", 3),
+        ("ERM/cmnist-color", 3),  # the column's number, where it is smaller
+    ],
+)
+def test_rows_and_columns_may_have_seeds_of_their_own(cell, count):
+    study = find_study("covariate")
+    assert [spec.seed for spec in study.cells(only=[cell])[0].specs] == list(range(count))
+    assert len(study.cells(5, only=[cell])[0].specs) == 5  # what is asked for wins
+
+
+@pytest.mark.parametrize(
     ("only", "count"),
     [
-        (["AIA"], 7),
-        (["motif-base"], 17),
-        (["motif"], 34),
-        (["aia/MOTIF-base"], 1),
+        (["AIA"], 14),
+        (["motif-base"], 18),
+        (["motif"], 36),
+        (["aia/MOTIF-base"], 2),
+        (["AIA (paper)"], 7),
         (["*Mixup/mol*"], 8),
-        (["AIA", "ERM"], 14),
-        (["AIA/motif"], 2),
-        (["AIA/motif", "AIA/motif-base", "ERM/cmnist"], 3),  # what any of them names, once
+        (["AIA", "ERM"], 21),
+        (["AIA/motif"], 4),
+        (["AIA/motif", "AIA/motif-base", "ERM/cmnist"], 5),  # what any of them names, once
     ],
 )
 def test_only_keeps_rows_columns_cells_and_patterns(only, count):

@@ -8,7 +8,7 @@ from outland.training import RunSpec
 from tests.studies.cases import TINY
 
 
-@pytest.mark.parametrize("cell", ["VREx/motif-base", "AIA/molbbbp-size"])
+@pytest.mark.parametrize("cell", ["VREx/motif-base", "AIA (paper)/molbbbp-size"])
 def test_the_command_of_a_cell_is_exact(cell):
     study = find_study("covariate")
     (found,) = study.cells(3, TINY, [cell])

@@ -10,15 +10,15 @@ from outland.studies.sensitivity import PRICES, SHARES
 from outland.training import RunSpec
 
 SIZES = {  # rows, columns, runs
-    "covariate": (17, 7, 1190),
-    "correlation": (10, 3, 300),
-    "shift": (5, 4, 200),
+    "covariate": (18, 7, 1254),
+    "correlation": (11, 3, 253),
+    "shift": (5, 4, 165),
     "diversity": (2, 1, 20),
-    "ablation": (5, 4, 200),
+    "ablation": (5, 4, 165),
     "sensitivity": (19, 3, 570),
     "backbones": (12, 4, 480),
     "tu": (6, 6, 360),
-    "cost": (4, 7, 280),
+    "cost": (5, 7, 315),
     "masks": (9, 2, 180),
 }
 
@@ -41,8 +41,21 @@ def test_every_study_expands_to_its_cells(name):
 )
 def test_rows_and_columns_are_the_papers(name, table):
     study, published = find_study(name), paper_table(table)
-    assert [row.label for row in study.rows] == list(published["rows"])
+    assert list(dict.fromkeys(row.published for row in study.rows)) == list(published["rows"])
     assert [column.label for column in study.columns] == published["columns"]
+
+
+@pytest.mark.parametrize(("name", "cells"), [("covariate", 126), ("correlation", 33), ("cost", 35)])
+def test_main_tables_have_aia_as_its_code_and_as_its_paper_has_it(name, cells):
+    study = find_study(name)
+    assert len(study.cells(1)) == cells
+    both = {cell.row.label: cell.specs[0].method_params for cell in study.cells(1, only=["AIA/motif-base"])}
+    assert list(both) == ["AIA (released)", "AIA (paper)"]
+    released, paper = both.values()
+    assert (released.lr, released.lr_augmenter, released.front_layers, released.distance) == (1e-3, 5e-3, 2, "mean")
+    assert (paper.lr, paper.lr_augmenter, paper.front_layers, paper.distance) == (5e-3, 1e-3, 0, "squared")
+    for row in study.rows:
+        assert (row.paper == "AIA") == row.method.startswith("aia")
 
 
 def test_backbones_are_the_papers():
@@ -101,13 +114,23 @@ def test_folds_are_the_shifts_of_tu():
 def test_studies_share_runs():
     every = {name: {spec.slug for cell in find_study(name).cells() for spec in cell.specs} for name in STUDIES}
     assert every["cost"] <= every["covariate"]
-    assert len(every["ablation"] & every["covariate"]) == 80  # ERM and AIA in four columns
+    assert len(every["ablation"] & every["covariate"]) == 66  # ERM and AIA in four columns
 
 
 def test_the_recipe_is_what_a_study_runs():
     (cell,) = find_study("covariate").cells(1, only=["VREx/motif-base"])
     assert cell.specs[0].method_params.penalty == 100.0  # GOOD's, not the method's default
     assert RunSpec.make("motif", "vrex", recipe=None).method_params.penalty == 10.0
+
+
+@pytest.mark.parametrize("name", ["covariate", "masks"])
+def test_disc_is_that_of_its_code_with_one_weight_a_batch(name):
+    cells = find_study(name).cells(1, only=["DisC"])
+    assert len(cells) == {"covariate": 7, "masks": 2}[name]
+    for cell in cells:
+        params = cell.specs[0].method_params
+        assert (cell.row.method, params.weights, params.bias_weight) == ("disc:released", "batch", 0.7)
+        assert (params.swap_weight, params.swap_after, params.lr) == (15.0, 0.5, 1e-3)
 
 
 def test_train_and_every_study_make_the_same_runs():

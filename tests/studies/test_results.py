@@ -76,21 +76,44 @@ def test_rows_of_a_group_are_compared_and_marked_within_it():
     assert [name for name, mark in marks.items() if mark == "best"] == ["GCN AIA", "GCNII AIA", "GAT AIA"]
 
 
+def planned_scores(row, column, place):
+    """AIA is two points above ERM, and one below its best rival, VREx; noise is the same for all."""
+    return 0.6 + {"AIA (released)": 0.02, "AIA (paper)": 0.05, "VREx": 0.03}.get(row.label, 0.0) + 0.001 * (place % 7)
+
+
+def test_planned_tests_are_of_aia_against_erm_and_against_its_best_rival():
+    results = made("covariate", planned_scores, seeds=None)
+    (quantity,) = results.study.quantities
+    erm, best = results.planned_tests(results.columns[0], quantity)
+    assert (erm.rival, erm.pairs, best.rival, best.pairs) == ("ERM", 20, "VREx", 10)
+    assert (erm.difference, best.difference) == (pytest.approx(2.0), pytest.approx(-1.0))
+    assert (erm.p, best.p) == (1e-5, 2 / 1024)  # of twenty pairs flips are sampled
+    assert [test.pairs for test in results.planned_tests(results.columns[2], quantity)] == [3, 3]  # CMNIST
+    assert made("ablation", planned_scores).planned_tests(results.columns[0], quantity) == []
+
+
+def test_columns_of_few_seeds_are_named():
+    results = made("covariate", planned_scores, seeds=None)
+    note = results.power_note(results.study.quantities[0])
+    assert note.startswith("With 3 seeds and 17 comparisons a column (cmnist-color), no difference can pass the test")
+    assert results.notices() == []
+
+
 def test_ranks_over_complete_columns():
     order = {row.name: place for place, row in enumerate(find_study("covariate").rows)}
 
     def scores(row, column, place):
-        if column.label == "molhiv-size" and row.label == "AIA":
+        if column.label == "molhiv-size" and row.label == "AIA (paper)":
             return None
         return 0.5 + 0.01 * order[row.name]
 
     results = made("covariate", scores, seeds=2)
     found = results.ranks(results.study.quantities[0])
     assert found.columns == 6
-    assert found.rows[0] == "AIA"
-    assert found.ranks == tuple(float(rank) for rank in range(1, 18))
+    assert found.rows[0] == "AIA (paper)"
+    assert found.ranks == tuple(float(rank) for rank in range(1, 19))
     assert found.p < 1e-6
-    assert found.critical == pytest.approx(3.4583 * math.sqrt(17 * 18 / 36), rel=0.01)
+    assert found.critical == pytest.approx(3.5084 * math.sqrt(18 * 19 / 36), rel=0.01)
     assert all(found.ranks[last] - found.ranks[first] <= found.critical for first, last in found.groups)
 
 
@@ -105,7 +128,7 @@ def test_intervals_come_from_the_positives_of_the_test_part():
 
 
 def test_cost_reads_time_size_and_improvement():
-    results = made("cost", lambda row, column, place: 0.66 if row.label == "AIA" else 0.6, seeds=3)
+    results = made("cost", lambda row, column, place: 0.66 if row.published == "AIA" else 0.6, seeds=3)
     improvement, seconds, parameters = results.study.quantities
     aia, column = results.rows[-1], results.columns[0]
     assert results.summary(aia, column, improvement).mean == pytest.approx(10.0)

@@ -19,11 +19,11 @@ def test_a_study_takes_the_settings_that_were_found(tmp_path, monkeypatch):
     cells = study.cells(2, words, only)
     with pytest.raises(OutlandError, match="outland tune motif --domain base --kind covariate --method"):
         with_tuned_settings(cells, tmp_path)
-    for method, trials in (("erm", 9), ("aia", 8)):
+    for method, trials in (("erm", 9), ("aia:released", 8)):
         Search(RunSpec.make("motif", method, changes=SEARCHED), trials, tmp_path).run_trials()
     with pytest.raises(OutlandError, match="8, 9 trials: a fair study"):
         with_tuned_settings(cells, tmp_path)
-    Search(RunSpec.make("motif", "aia", changes=SEARCHED), 9, tmp_path).run_trials()
+    Search(RunSpec.make("motif", "aia:released", changes=SEARCHED), 9, tmp_path).run_trials()
     erm, aia = with_tuned_settings(cells, tmp_path)
     (report,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-aia-*/search.json"))
     assert [spec.method_params.lr for spec in erm.specs] == [0.01, 0.01]

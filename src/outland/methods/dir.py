@@ -20,18 +20,23 @@ class DIRSettings(SubgraphSettings):
     """Hyper-parameters of DIR.
 
     Args:
-        alpha: α, weight of the interventions, before it grows.
-        power: p in α' = α·epoch^p; 0 keeps the weight at α.
+        alpha: α, weight of the interventions, before it grows; of a `ramp`, what it grows to.
+        schedule: `power`, α' = α·epoch^p; or `ramp`, α' = α·(2/(1 + e^(-10t)) - 1), t the share of training done, at
+            the middle of the epoch.
+        power: p; 0 keeps the weight at α.
         cap: most that the weight of the mean risk may grow to; None sets no limit.
         objective: `paper`, the mean risk over interventions and α' times its variance; or `code`, which has the
             risk of the rationale alone, and α' times both mean and variance.
+        mean: of the `risk` over interventions; or that divided by the number of graphs once more (`graph`), as in GOOD.
         variance: of the `risk`; or of the batch's summed risk (`batch`), B² times as large, as in the public code.
     """
 
     alpha: NonNegative = 1e-2
+    schedule: Literal["power", "ramp"] = "power"
     power: NonNegative = 1.6
     cap: NonNegative | None = None
     objective: Literal["code", "paper"] = "code"
+    mean: Literal["risk", "graph"] = "risk"
     variance: Literal["risk", "batch"] = "risk"
 
 
@@ -50,12 +55,20 @@ class DIR(SubgraphMethod[DIRSettings]):
     and the gates are detached, so one phase serves both. Predictions rest on f_c(h_C). As everywhere here a batch is a
     step, where the authors' scripts for Motif and digits add up gradients over an epoch; their ratio is .25 on Motif,
     the default, and .8 on digits and molecules (`dir:molecules`), with α 10⁻⁴.
+
+    In GOOD (`dir:good`) the weight is a ramp from 0 to 1, whatever α its configuration has: its training loop writes
+    that ramp, meant for another method, over α' before every batch. It divides every :math:`R_j` by the number of
+    labels once more, and multiplies by B before the variance. Where a graph has one label, the variance is that of
+    :math:`R_j` itself, and the mean is :math:`\mathbb{E}_j R_j / B`.
     """
 
     name = "dir"
     family = "graph"
     citation = "Wu et al., ICLR 2022"
-    presets = {"molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4)}
+    presets = {
+        "molecules": lambda: DIRSettings(ratio=0.8, alpha=1e-4),
+        "good": lambda: DIRSettings(alpha=1.0, schedule="ramp", mean="graph"),
+    }
     space = {"ratio": (0.25, 0.5, 0.8), "alpha": (1e-4, 1e-2)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: DIRSettings | None = None) -> None:
@@ -70,7 +83,7 @@ class DIR(SubgraphMethod[DIRSettings]):
             environment = self.embed_part(batch, parts.complement, parts)
         environment_logits = self.environment_head(environment, batch)
         risks = intervened_risks(logits, environment_logits.detach(), batch, self.schema.task)
-        mean, variance = batch.mean_graphs(risks), self.variance(risks, batch)
+        mean, variance = self.mean(risks, batch), self.variance(risks, batch)
         complement, weight = self.risk(environment_logits, batch), progress.scalar(self.weight)
         if self.settings.objective == "paper":
             return {"interventions": mean, "variance": weight * variance, "complement": complement}
@@ -83,8 +96,15 @@ class DIR(SubgraphMethod[DIRSettings]):
         }
 
     def weight(self, progress: Progress) -> float:
-        """α' in this epoch: 0 in the first, unless p is 0."""
+        """α' in this epoch: as a power, 0 in the first, unless p is 0; as a ramp, that of the epoch's middle."""
+        if self.settings.schedule == "ramp":
+            return self.settings.alpha * math.tanh(5 * (progress.epoch + 0.5) / progress.epochs)
         return float(self.settings.alpha * progress.epoch**self.settings.power)
+
+    def mean(self, risks: Tensor, batch: GraphBatch) -> Tensor:
+        """Mean of the risk over interventions, or of the risk a graph of the batch."""
+        mean = batch.mean_graphs(risks)
+        return mean / batch.real_graphs.sum().clamp(min=1) if self.settings.mean == "graph" else mean
 
     def variance(self, risks: Tensor, batch: GraphBatch) -> Tensor:
         """Variance of the risk over interventions; 0 if there is only one."""

@@ -38,7 +38,7 @@ def figures(results: Results, pictures: Mapping[str, list[dict[str, Any]]]) -> l
 
 def row_colours(rows: Sequence[Row], reference: str) -> dict[str, int | None]:
     """A colour for every row: AIA and the reference always have theirs; where rows are many, the others share grey."""
-    fixed = {"AIA": _AIA, reference: _REFERENCE}
+    fixed = {"AIA": _AIA, "AIA (released)": _AIA, reference: _REFERENCE}
     others = list(dict.fromkeys(row.label for row in rows if row.label not in fixed))
     free = dict(zip(others, range(2, PALETTE), strict=False)) if len(others) <= PALETTE - 2 else {}
     return {row.name: fixed.get(row.label, free.get(row.label)) for row in rows}

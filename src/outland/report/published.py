@@ -44,22 +44,22 @@ def _lookup(table: str, row: Row, column: Column, quantity: Quantity) -> Publish
         return _cost(row, column, quantity)
     rows = paper_table(table)["rows"]
     if table == "backbones":
-        return Published(**rows[row.group][row.label][column.label])
+        return Published(**rows[row.group][row.published][column.label])
     if table == "gcs":
-        return Published(**rows[row.label][f"{column.label}/{quantity.name}"])
+        return Published(**rows[row.published][f"{column.label}/{quantity.name}"])
     if table == "diversity":
-        return Published(**rows[row.label][quantity.name])
+        return Published(**rows[row.published][quantity.name])
     if quantity.name != "test" or row.group:
         raise KeyError(quantity.name)
-    return Published(**rows[row.label][column.label])
+    return Published(**rows[row.published][column.label])
 
 
 def _cost(row: Row, column: Column, quantity: Quantity) -> Published:
     if quantity.name == "improvement":
         rows = paper_table("covariate_shift")["rows"]
-        return Published(100 * (rows[row.label][column.label]["mean"] / rows["ERM"][column.label]["mean"] - 1))
+        return Published(100 * (rows[row.published][column.label]["mean"] / rows["ERM"][column.label]["mean"] - 1))
     name = {"seconds": "seconds_per_run", "parameters": "parameters_millions"}[quantity.name]
-    return Published(paper_table("cost")[name][row.label][column.dataset])
+    return Published(paper_table("cost")[name][row.published][column.dataset])
 
 
 def leaderboard_value(row: Row, column: Column, quantity: Quantity) -> Published | None:
@@ -67,6 +67,6 @@ def leaderboard_value(row: Row, column: Column, quantity: Quantity) -> Published
     if quantity.name != "test" or row.group or row.changes:
         return None
     rows = _file("leaderboard.json")["rows"]
-    name = _LEADERBOARD_NAMES.get(row.label, row.label)
+    name = _LEADERBOARD_NAMES.get(row.published, row.published)
     value = rows.get(name, {}).get(f"{column.label}-{column.kind}")
     return None if value is None else Published(*value)

@@ -60,7 +60,7 @@ def write_report(
 def report_name(results: Results) -> str:
     """The study's name, with suffixes unless it is the whole study in the paper's setting: each has its own files."""
     study, parts = results.study, [results.study.name]
-    if results.repeats != study.seeds:
+    if not results.has_default_counts:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
     flags = {"tuned": results.tuned, "part": not results.is_whole, "changed": bool(results.words)}
     parts += [name for name, is_set in flags.items() if is_set]

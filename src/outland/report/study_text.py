@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,13 @@ from rich.table import Column as Header
 from rich.table import Table
 from rich.text import Text
 
+from outland.errors import counted
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.studies import Cell, Column, Row, Study
 from outland.studies.commands import cell_command
 from outland.studies.quantities import Quantity
 from outland.studies.results import Comparison, Results
+from outland.studies.statistics import LEVEL
 
 ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}
 
@@ -103,16 +106,45 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
         clauses.append(f"best bold, second {second}")
     if results.study.reference and quantity.sign:
         clauses.append(
-            f"▲ ▼ better or worse than {results.study.reference}: exact paired sign-flip test over "
-            f"{results.study.repeats}, Holm's correction over the column, p < 0.05"
+            f"▲ ▼ better or worse than {results.study.reference}: paired sign-flip test over {results.study.repeats}, "
+            f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results)}"
         )
     return "; ".join(clauses) + "."
 
 
+def _error_rates(results: Results) -> str:
+    """How often tests at the level find something where there is nothing: in a column, and in any of them."""
+    number = len(results.columns)
+    overall = f", in any of all {number} at most {min(100, round(100 * LEVEL * number))}%" if number > 1 else ""
+    return f"a column with a chance of at most {100 * LEVEL:.0f}%{overall}"
+
+
+def planned_notes(results: Results, quantity: Quantity) -> list[str]:
+    """Two sentences on the planned tests of all columns: against the reference, and against the best rival."""
+    tests = {column.label: results.planned_tests(column, quantity) for column in results.columns}
+    study, notes = results.study, []
+    for place, name in enumerate((study.reference, "the best rival")):
+        clauses = []
+        for label, planned in tests.items():
+            for test in planned[place : place + 1]:
+                against = f" to {test.rival}" if place else ""
+                p = "" if math.isnan(test.p) else f", p = {test.p:.2g}"
+                number = counted(test.pairs, study.repeats[:-1])
+                clauses.append(f"{label} {test.difference:+.{quantity.digits}f}{against} ({number}{p})")
+        if clauses:
+            notes.append(f"Planned test of {study.planned} against {name}: {'; '.join(clauses)}.")
+    if notes:
+        notes.append(
+            f"A planned test is one a column and not corrected: p < 0.05 by chance alone in {_error_rates(results)}. "
+            "The best rival is chosen by its test mean, which favours it: a lead over it is safely shown, a lag is not."
+        )
+    return notes
+
+
 def remarks(results: Results, quantity: Quantity) -> list[str]:
-    """Notes on a table where seeds or positives are too few."""
+    """Notes on a table: planned tests, and where seeds or positives are too few."""
     notes = results.sampling_notes() if quantity.name == "test" else []
-    return [*filter(None, [results.power_note(quantity)]), *notes]
+    return [*planned_notes(results, quantity), *filter(None, [results.power_note(quantity)]), *notes]
 
 
 def _caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:

@@ -20,16 +20,23 @@ FigureName = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"
 class Row:
     """A method with changes of its settings."""
 
-    label: str  # in the table, as the paper writes it
+    label: str  # in the table
     method: str  # NAME or NAME:PRESET
     changes: Changes = field(default_factory=dict)  # of its settings, by group and name
     group: str = ""  # heading above it in the table, where rows are grouped
     trained: bool = True  # whether a model must be trained before anything can be measured
+    paper: str = ""  # its label in the paper's tables, where that is another
+    seeds: int | None = None  # of its cells, where not the study's
 
     @property
     def name(self) -> str:
         """Group and label, unique among the rows."""
         return f"{self.group} {self.label}".strip()
+
+    @property
+    def published(self) -> str:
+        """Its label in published tables."""
+        return self.paper or self.label
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Column:
     dataset: str
     domain: str = ""
     kind: str = "covariate"
+    seeds: int | None = None  # most that a cell has by default
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class Study:
     columns: tuple[Column, ...]
     reference: str = "ERM"  # the row that others are compared with; empty where none is
     repeats: Literal["seeds", "folds"] = "seeds"  # what a cell's runs differ in
-    seeds: int = 10  # or folds: how many there are by default
+    seeds: int = 10  # or folds: how many there are by default, where neither row nor column says
+    planned: str = ""  # the row whose tests against the reference and against the best rival were planned
     quantities: tuple[Quantity, ...] = (TEST,)  # read from each run; the first is the one that is tested and ranked
     paper: str = ""  # the paper's table of the same, by its name in `paper-tables.json`
     measure: Measure | None = None  # function that measures what the record of a finished run does not hold
@@ -97,19 +106,24 @@ class Study:
         return cell.row.trained or self.measure_trains
 
     def cells(self, seeds: int | None = None, words: Iterable[str] = (), only: Iterable[str] = ()) -> list[Cell]:
-        """Every cell with the specs of its `seeds` runs.
+        """Every cell with the specs of its `seeds` runs; by default as many as the study has for it.
 
         `words` are changes of every run, written `group.name=value`; a row's own changes go before them. `only` names
         rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; a cell that any names is selected.
         """
-        count = self.seeds if seeds is None else seeds
-        if count < 1 or (self.repeats == "folds" and count > self.seeds):
+        if seeds is not None and (seeds < 1 or (self.repeats == "folds" and seeds > self.seeds)):
             most = f" to {self.seeds}" if self.repeats == "folds" else " or more"
-            raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {count}")
+            raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {seeds}")
         changes = parse_assignments(words, GROUPS)
         pairs = self._select([(row, column) for row in self.rows for column in self.columns], list(only))
         _check_settings(dict.fromkeys(changes["method"]), list({row.name: row for row, _ in pairs}.values()))
-        return [self._cell(row, column, count, changes) for row, column in pairs]
+        counts = [self.default_count(row, column) if seeds is None else seeds for row, column in pairs]
+        return [self._cell(*pair, count, changes) for pair, count in zip(pairs, counts, strict=True)]
+
+    def default_count(self, row: Row, column: Column) -> int:
+        """Seeds, or folds, of a cell: the row's number, else the study's, and no more than the column's."""
+        count = row.seeds or self.seeds
+        return min(count, column.seeds or count)
 
     def _cell(self, row: Row, column: Column, count: int, common: Changes) -> Cell:
         changes = {group: {**common.get(group, {}), **row.changes.get(group, {})} for group in GROUPS}
@@ -132,7 +146,8 @@ class Study:
             lower = pattern.strip().lower()
             matches = [pair for pair in pairs if any(fnmatchcase(name.lower(), lower) for name in _names(*pair))]
             if not matches:
-                names = [row.name for row in self.rows] + [column.label for column in self.columns]
+                names = [name for row in self.rows for name in (row.published, row.name)]
+                names += [column.label for column in self.columns]
                 raise unknown(f"cell of the study {self.name}", pattern, [*dict.fromkeys(names), "ROW/COLUMN"])
             selected += matches
         return [pair for pair in pairs if pair in selected]
@@ -140,7 +155,7 @@ class Study:
 
 def _names(row: Row, column: Column) -> list[str]:
     """All names of a cell in `--only`."""
-    rows, columns = [row.name, row.label, *([row.group] if row.group else [])], [column.label, column.dataset]
+    rows, columns = [row.name, row.label, row.published, *filter(None, [row.group])], [column.label, column.dataset]
     return [*rows, *columns, *(f"{first}/{second}" for first in rows for second in columns)]
 
 

@@ -41,6 +41,16 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class PlannedTest:
+    """A row beside one other in a column, by a test that was planned and needs no correction within the column."""
+
+    rival: str
+    difference: float  # mean over the pairs, as it is shown
+    pairs: int
+    p: float  # of the sign-flip test; NaN with fewer than two pairs
+
+
+@dataclass(frozen=True)
 class Ranks:
     """Average ranks over the columns that are complete."""
 
@@ -90,6 +100,11 @@ class Results:
         return max((len(cell.specs) for cell in self.cells), default=0)
 
     @property
+    def has_default_counts(self) -> bool:
+        """Whether every cell has as many seeds or folds as the study has for it."""
+        return all(len(cell.specs) == self.study.default_count(cell.row, cell.column) for cell in self.cells)
+
+    @property
     def is_whole(self) -> bool:
         """Whether these are all cells of the study."""
         return len(self.cells) == len(self.study.rows) * len(self.study.columns)
@@ -97,7 +112,7 @@ class Results:
     def notices(self) -> list[str]:
         """Sentences to print beside every number: that it is not the paper's setting, or not the whole study."""
         lines, changed = [], [*self.words, *(["settings that searches have found"] if self.tuned else [])]
-        if self.repeats != self.study.seeds:
+        if self.repeats != self.study.seeds and not self.has_default_counts:
             changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
         if changed:
             listed = ", ".join(changed)
@@ -168,6 +183,27 @@ class Results:
             for name, (differences, p) in tests.items()
         }
 
+    def planned_tests(self, column: Column, quantity: Quantity) -> list[PlannedTest]:
+        """The study's planned row beside its reference, and beside its best rival: the best mean of another method."""
+        row = next((row for row in self.rows if row.name == self.study.planned), None)
+        reference = None if row is None else self.reference(row)
+        if row is None or reference is None or not quantity.sign or quantity.relative:
+            return []
+        rivals = [
+            (quantity.sign * summary.mean, other)
+            for other in self.rows
+            if other.published != row.published and (summary := self.summary(other, column, quantity)) is not None
+        ]
+        best = [max(rivals, key=lambda rival: rival[0])[1]] if rivals else []
+        values, tests = self.values(row, column, quantity), []
+        for rival in (reference, *best):
+            base = self.values(rival, column, quantity)
+            differences = [values[run] - base[run] for run in values if run in base]
+            if differences:
+                p = sign_flip_test(differences) if len(differences) > 1 else float("nan")
+                tests.append(PlannedTest(rival.name, float(np.mean(differences)), len(differences), p))
+        return tests
+
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
         """The best and the second mean of a column, in each group of rows; equal means share a mark."""
         marks: dict[str, Literal["best", "second"]] = {}
@@ -228,18 +264,22 @@ class Results:
 
     def power_note(self, quantity: Quantity) -> str:
         """A sentence where the seeds are too few for any difference to be shown; else an empty string."""
-        for column in self.columns:
-            comparisons = self.comparisons(column, quantity)
-            pairs = max((comparison.pairs for comparison in comparisons.values()), default=0)
-            least = min_p(pairs) * len(comparisons)
-            if comparisons and pairs == 1:
-                return "With one run a cell no difference can be tested."
-            if comparisons and least >= LEVEL:
-                return (
-                    f"With {pairs} {self.study.repeats} and {len(comparisons)} comparisons a column, no difference can "
-                    f"pass the test: the corrected p cannot fall below {min(1.0, least):.2g}."
-                )
-        return ""
+        tested = {column.label: compared for column in self.columns if (compared := self.comparisons(column, quantity))}
+        weak: dict[str, tuple[int, int]] = {}
+        for label, compared in tested.items():
+            pairs = max(comparison.pairs for comparison in compared.values())
+            if min_p(pairs) * len(compared) >= LEVEL:
+                weak[label] = pairs, len(compared)
+        if not weak:
+            return ""
+        pairs, comparisons = next(iter(weak.values()))
+        if pairs == 1:
+            return "With one run a cell no difference can be tested."
+        where = "" if len(weak) == len(tested) else f" ({', '.join(weak)})"
+        return (
+            f"With {pairs} {self.study.repeats} and {comparisons} comparisons a column{where}, no difference can "
+            f"pass the test: the corrected p cannot fall below {min(1.0, min_p(pairs) * comparisons):.2g}."
+        )
 
 
 def _comparison(differences: list[float], p: float, adjusted: float, sign: int) -> Comparison:

@@ -12,8 +12,8 @@ STUDY = Study(
     question="How does AIA's test score depend on λ_s, the share it shelters, and on γ, the price of moving away?",
     rows=(
         *rows("ERM"),
-        *(Row(f"{value:g}", "aia", {"method": {"lambda_s": value}}, group="λ_s") for value in SHARES),
-        *(Row(f"{value:g}", "aia", {"method": {"gamma": value}}, group="γ") for value in PRICES),
+        *(Row(f"{value:g}", "aia:released", {"method": {"lambda_s": value}}, group="λ_s") for value in SHARES),
+        *(Row(f"{value:g}", "aia:released", {"method": {"gamma": value}}, group="γ") for value in PRICES),
     ),
     columns=columns("motif-base", "molbbbp-scaffold", "molhiv-size"),
     figures=("curves",),
