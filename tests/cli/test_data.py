@@ -1,5 +1,15 @@
 """`outland data`."""
 
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from outland.datasets.molecules import Molbbbp
+from tests.cli.bare_machine import MISSING
+from tests.cli.cases import ROOT, SAMPLE
 from tests.conftest import SAMPLES
 
 
@@ -15,3 +25,61 @@ def test_data_show_draws_a_table(outland, tmp_path):
     done = outland("data", "show", str(SAMPLES / "bbbp.csv"), "--target", "p_np")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bbbp-scaffold.png").stat().st_size > 20000
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """The command line on a machine without RDKit, other packages and raw files; its imports are in `modules`."""
+    folders = {"OUTLAND_CACHE": str(tmp_path / "bare-cache"), "OUTLAND_DATA": str(tmp_path / "nothing")}
+    environment = {**os.environ, **folders, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "COLUMNS": "200"}
+
+    def call(*words):
+        command = [sys.executable, "-m", "tests.cli.bare_machine", str(tmp_path / "modules"), *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    return call
+
+
+def test_prepared_molecules_train_where_rdkit_and_raw_file_are_missing(outland, bare, tmp_path, monkeypatch):
+    monkeypatch.setattr(Molbbbp, "raw", SAMPLE)
+    done = outland("data", "prepare", "molbbbp", "--data", str(SAMPLES), "--out", "prepared")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "prepared").iterdir()
+    assert f"prepared/{folder.name}: 298 graphs, 0.02 MiB (outland 0.1.0, numpy" in done.stdout
+    words = ["train", "molbbbp", "--domain", "size", "--device", "cpu", "--method", "erm"]
+    words += ["--set", "data.limit=20", "--set", "train.epochs=1", "--set", "backbone.width=8"]
+    done = bare(*words)
+    assert done.returncode == 2
+    assert "molecules need RDKit" in done.stderr
+    done = bare("data", "import", "prepared")
+    assert f"imported {folder.name}: 298 graphs" in done.stdout
+    done = bare(*words)
+    assert done.returncode == 0, done.stderr
+    (record,) = (tmp_path / "runs").glob("*/record.json")
+    data = json.loads(record.read_text())["data"]
+    assert data["versions"].keys() >= {"rdkit", "scikit-image", "outland", "numpy"}
+    assert data["sizes"]["train"] == 20
+    roots = {name.partition(".")[0] for name in (tmp_path / "modules").read_text().split()}
+    assert not roots & {*MISSING}
+
+
+def test_a_study_runs_on_a_bare_machine(bare):
+    done = bare("study", "covariate", "--only", "erm/motif-base", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "motif" in done.stdout
+
+
+def test_a_damaged_prepared_folder_is_refused(outland, tmp_path):
+    (tmp_path / "motif-x").mkdir()
+    (tmp_path / "motif-x" / "state.json").write_text("{}")
+    done = outland("data", "import", "motif-x")
+    assert done.returncode == 2
+    assert "motif-x cannot be read" in done.stderr
+
+
+def test_all_domains_are_prepared_unless_one_is_named(outland, tmp_path, motif):
+    done = outland("data", "prepare", "motif", "--domain", "base", "--out", "one")
+    assert done.returncode == 0, done.stderr
+    assert [path.name.rpartition("-")[0] for path in (tmp_path / "one").iterdir()] == ["motif-base-covariate"]
+    done = outland("data", "import", "one")
+    assert "already there: motif-base-covariate-" in done.stdout

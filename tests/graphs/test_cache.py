@@ -6,15 +6,16 @@ import torch
 from outland.datasets.motif import Motif
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Splits
+from outland.graphs.cache import installed_versions
 from outland.storage.snapshots import DamagedSnapshot
 from tests.conftest import CHEMICAL, chemical_graphs
 
 KEY = {"name": "toy", "seed": 1}
 
 
-def toy() -> Splits:
+def toy(key=KEY) -> Splits:
     index = {"train": torch.tensor([0, 1]), "val": torch.tensor([2, 3]), "test": torch.tensor([4, 5])}
-    return Splits(PackedGraphs.from_data_list(chemical_graphs()), index, CHEMICAL, KEY)
+    return Splits(PackedGraphs.from_data_list(chemical_graphs()), index, CHEMICAL, key)
 
 
 def test_what_is_stored_comes_back(tmp_path):
@@ -27,6 +28,24 @@ def test_what_is_stored_comes_back(tmp_path):
     before, after = toy().graphs.tensors(), again.graphs.tensors()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name].nan_to_num(9), after[name].nan_to_num(9)) for name in before)
+
+
+def test_an_entry_keeps_the_versions_that_made_it(tmp_path):
+    cache = Cache(tmp_path)
+    cache.store(KEY, toy())
+    assert cache.load(KEY).source == {**KEY, "versions": installed_versions()}
+    assert installed_versions()["outland"] == "0.1.0"
+    assert list(cache.loaded) == [cache.path(KEY)]
+
+
+def test_find_compares_versions_as_numbers(tmp_path):
+    cache = Cache(tmp_path)
+    for number in ("2.9", "2.10", "1.99"):
+        cache.store(key := {**KEY, "tool": number}, toy(key))
+    assert cache.find(KEY, "tool") == {**KEY, "tool": "2.10"}
+    assert cache.find({**KEY, "seed": 2}, "tool") is None
+    (cache.path({**KEY, "tool": "2.10"}) / "state.json").write_text("[")
+    assert cache.find(KEY, "tool") == {**KEY, "tool": "2.9"}
 
 
 def test_path_depends_on_every_part_of_the_key(tmp_path):

@@ -48,16 +48,20 @@ def rdkit() -> Any:
     try:
         from rdkit import Chem, rdBase
     except ImportError:
-        raise OutlandError("molecules need RDKit: pip install 'outland[molecules]'") from None
+        raise OutlandError(
+            "molecules need RDKit: pip install 'outland[molecules]', "
+            "or prepare them elsewhere with `outland data prepare --out` and `outland data import` them here"
+        ) from None
     rdBase.DisableLog("rdApp.*")
     return Chem
 
 
-def rdkit_version() -> str:
-    """RDKit's version, on which features and scaffolds may depend."""
-    rdkit()
-    from rdkit import rdBase
-
+def rdkit_version() -> str | None:
+    """RDKit's version, on which features and scaffolds may depend; None where it is not installed."""
+    try:
+        from rdkit import rdBase
+    except ImportError:
+        return None
     return str(rdBase.rdkitVersion)
 
 

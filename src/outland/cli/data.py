@@ -1,4 +1,4 @@
-"""`outland data`: prepare, verify, count and draw datasets."""
+"""`outland data`: prepare, import, verify, count and draw datasets."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,12 +8,18 @@ import typer
 from outland.cli import options
 from outland.errors import OutlandError
 
-app = typer.Typer(help="Prepare, verify, count and draw datasets.", no_args_is_help=True)
+app = typer.Typer(help="Prepare, import, verify, count and draw datasets.", no_args_is_help=True)
 GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's generator or splitter.")]
 
 
 def _load(
-    dataset: str, domain: str | None, kind: str | None, seed: int, data: Path | None, **columns: Any
+    dataset: str,
+    domain: str | None,
+    kind: str | None,
+    seed: int,
+    data: Path | None,
+    cache: Any = None,
+    **columns: Any,
 ) -> tuple[Any, Any, tuple[str, str]]:
     """A dataset or the user's table, its splits, and their domain and kind."""
     from outland.datasets import DataFolder, find_dataset
@@ -21,12 +27,14 @@ def _load(
     source = find_dataset(dataset, options.table_settings(dataset, **columns))
     domain = options.table_domain(domain, columns.get("split"), columns.get("time")) or source.domains[0]
     kind = kind or source.kinds[0]
-    return source, source.load(domain, kind, seed, data=DataFolder(data)).check(), (domain, kind)
+    return source, source.load(domain, kind, seed, cache, DataFolder(data)).check(), (domain, kind)
 
 
 @app.command()
 def prepare(
-    dataset: options.DatasetName,
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET...", help="Names, or files of your own tables, of one layout.")
+    ],
     domain: options.Domain = None,
     kind: options.Kind = None,
     seed: GeneratorSeed = 123,
@@ -38,15 +46,50 @@ def prepare(
     split: options.Split = None,
     time: options.Time = None,
     strict: options.Strict = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write folders for `outland data import`; all domains, if none is named."
+        ),
+    ] = None,
 ) -> None:
-    """Generate or convert a dataset into the cache, so that runs start at once; say what was found."""
+    """Generate or convert datasets into the cache, so that runs start at once; say what was found."""
     from outland.graphs import Cache
+    from outland.graphs.portable import export_entry
     from outland.report.dataset_text import print_description
+    from outland.storage.files import writable_folder
 
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
-    _, splits, _ = _load(dataset, domain, kind, seed, data, **columns, split=split, time=time, strict=strict)
-    print_description(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
-    typer.echo(f"cache: {Cache().folder}")
+    columns |= {"split": split, "time": time, "strict": strict}
+    cache = Cache()
+    for dataset in datasets:
+        source, splits, _ = _load(dataset, domain, kind, seed, data, cache, **columns)
+        print_description(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
+        if out is not None and domain is None and not Path(dataset).is_file():
+            for other in source.domains[1:]:
+                _load(dataset, other, kind, seed, data, cache)
+    typer.echo(f"cache: {cache.folder}")
+    if out is not None:
+        for path in cache.loaded:
+            typer.echo(f"{writable_folder(out)}/{export_entry(path, out)}")
+
+
+@app.command("import")
+def import_(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="What `outland data prepare --out` wrote, or folders of it.")
+    ],
+) -> None:
+    """Put prepared folders into the cache: training then needs neither their raw files nor RDKit or scikit-image."""
+    from outland.graphs import Cache
+    from outland.graphs.portable import import_entry, portable_folders
+
+    cache = Cache()
+    for folder in folders:
+        for each in portable_folders(folder):
+            entry, is_new = import_entry(cache, each)
+            typer.echo(f"{'imported' if is_new else 'already there:'} {entry}")
+    typer.echo(f"cache: {cache.folder}")
 
 
 @app.command()

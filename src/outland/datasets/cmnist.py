@@ -23,6 +23,7 @@ from torch import Tensor
 from outland.datasets.superpixels import Bytes, read_published, superpixel_graphs
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
+from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
 from outland.storage.files import checksum
 from outland.storage.raw_files import DataFolder, RawFile
@@ -83,9 +84,9 @@ class CMNIST(Dataset):
     ) -> Splits:
         """The splits of one kind of shift; another seed gives other parts and colours of the same distribution."""
         self.check(domain, kind)
-        graphs, superpixels = _load_gray(cache or Cache(), data or DataFolder())
+        graphs, made_by = _load_gray(cache or Cache(), data or DataFolder())
         assignment = draw_assignments(seed)[kind]
-        source = {"dataset": "cmnist", "domain": domain, "kind": kind, "seed": seed, "superpixels": superpixels}
+        source = {"dataset": "cmnist", "domain": domain, "kind": kind, "seed": seed, **made_by}
         return Splits(colorize(graphs, assignment), assignment.parts, self.schema, source)
 
 
@@ -142,18 +143,23 @@ def build_gray(data: DataFolder, superpixels: str) -> PackedGraphs:
     return superpixel_graphs(np.concatenate(images), np.concatenate(labels))
 
 
-def _load_gray(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, str]:
-    """The gray graphs, one cache entry for all kinds and seeds, and which superpixels they are."""
-    superpixels = "published" if data.has(PUBLISHED) else "stand-in"
-    key: dict[str, Any] = {"name": f"cmnist-{superpixels}", "recipe": 2}
-    if superpixels == "published":
-        key |= {"sha256": checksum(data.fetch(PUBLISHED)), "recipe": 1}
+def _load_gray(cache: Cache, data: DataFolder) -> tuple[PackedGraphs, dict[str, Any]]:
+    """The gray graphs, one cache entry for all kinds and seeds, and where they are from.
+
+    Published superpixels are taken where their file is, or where the cache has them; else the stand-in.
+    """
+    recipe: Key = {"name": "cmnist-published", "recipe": 1}
+    has_file = data.has(PUBLISHED)
+    published = {**recipe, "sha256": checksum(data.fetch(PUBLISHED))} if has_file else cache.find(recipe, "sha256")
+    superpixels = "published" if published else "stand-in"
+    key = published or {"name": "cmnist-stand-in", "recipe": 2}
 
     def build() -> Splits:
         graphs = build_gray(data, superpixels)
         return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(Features(1), CMNIST.schema.task), key)
 
-    return cache.load_or_build(key, build).graphs, superpixels
+    entry = cache.load_or_build(key, build)
+    return entry.graphs, {"superpixels": superpixels, "versions": entry.source.get("versions", {})}
 
 
 def _no_shift(rng: random.Random) -> Assignment:

@@ -12,10 +12,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
+from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PARTS, Cache, PackedGraphs, Schema, Splits, Task
+from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
 from outland.storage.raw_files import DataFolder, RawFile
 from outland.tables.splitting import Parts, assign_environments, permutation, split_rows
@@ -44,16 +46,19 @@ class MoleculeSet(Dataset):
         if self.frozen and seed != 123:
             name = type(self).__name__
             raise OutlandError(f"{name}'s splits are frozen as published, with seed 123: data.seed cannot be another")
-        key = {"name": self.name, "sha256": self.raw.sha256, "rdkit": rdkit_version(), "recipe": 2}
+        files = data or DataFolder()
+        recipe = {"name": self.name, "sha256": self.raw.sha256, "recipe": 2}
 
-        def build() -> Splits:
-            graphs = self._read((data or DataFolder()).fetch(self.raw))
+        def build(key: Key) -> Splits:
+            graphs = self._read(files.fetch(self.raw))
             return Splits(graphs, {"all": torch.arange(len(graphs))}, self.schema, key)
 
-        graphs = (cache or Cache()).load_or_build(key, build).graphs
+        entry = load_molecules(cache or Cache(), recipe, build, files.has(self.raw))
+        graphs = entry.graphs
         parts, environment = self._split(graphs, domain, kind, seed)
         schema = replace(self.schema, environments=int(environment[parts["train"]].max()) + 1)
-        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
+        versions = {"rdkit": entry.source["rdkit"], **entry.source.get("versions", {})}
+        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed, "versions": versions}
         return Splits(replace(graphs, environment=environment), parts, schema, source)
 
     def _split(self, graphs: PackedGraphs, domain: str, kind: str, seed: int) -> tuple[Parts, Tensor]:

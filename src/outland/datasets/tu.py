@@ -26,11 +26,10 @@ from torch import Tensor
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 from outland.graphs.dataset import Dataset
-from outland.graphs.edges import reverse_edges, to_smallest_int
+from outland.graphs.edges import reverse_edges_in_blocks, to_smallest_int
 from outland.storage.raw_files import DataFolder, RawFile
 
 FOLDS = 10
-_BLOCK = 256  # graphs
 _MAX_MEMBER = 1 << 30  # bytes of a member; the largest published one has a third of it
 
 Integers = npt.NDArray[np.int64]
@@ -72,7 +71,8 @@ class TU(Dataset):
 
         entry = (cache or Cache()).load_or_build(key, build)
         parts = fold_parts(entry.graphs.y, self.domains.index(domain), seed)
-        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed}
+        versions = entry.source.get("versions", {})
+        source = {"dataset": self.name, "domain": domain, "kind": kind, "seed": seed, "versions": versions}
         return Splits(entry.graphs, parts, entry.schema, source)
 
     def read(self, path: Path) -> tuple[PackedGraphs, Features]:
@@ -190,7 +190,7 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(np.unique(labels, return_inverse=True)[1]),
-        reverse=to_smallest_int(_reverse(edge_index, node_counts, edge_counts)),
+        reverse=to_smallest_int(reverse_edges_in_blocks(edge_index, node_counts, edge_counts)),
     )
     return graphs, Features(1, (int(category.max()) + 1,))
 
@@ -232,10 +232,3 @@ def _edges(path: Path, name: str, pairs: npt.NDArray[np.int32], owner: Integers)
     keys.sort()  # np.unique would hash: minutes for the edges of COLLAB, not seconds
     source, target = np.divmod(keys[np.diff(keys, prepend=-1) > 0], nodes)
     return source, target
-
-
-def _reverse(edge_index: Tensor, node_counts: Tensor, edge_counts: Tensor) -> Tensor:
-    """`reverse_edges` for a few hundred graphs at a time, to save memory."""
-    nodes, counts = node_counts.split(_BLOCK), edge_counts.split(_BLOCK)
-    edges = edge_index.split([int(count.sum()) for count in counts], dim=1)
-    return torch.cat([reverse_edges(*block).int() for block in zip(edges, nodes, counts, strict=True)])

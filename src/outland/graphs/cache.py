@@ -1,7 +1,9 @@
 """The cache of prepared graphs on disk: entries by key, checksummed, written atomically."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import say
-from outland.storage.files import cache_folder, canonical_json, digest, remove_scratch, writable_folder
+from outland.storage.files import cache_folder, canonical_json, digest, read_json, remove_scratch, writable_folder
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
@@ -27,6 +29,7 @@ class Cache:
 
     def __init__(self, folder: Path | str | None = None) -> None:
         self.folder = Path(folder) if folder else cache_folder()
+        self.loaded = dict[Path, None]()  # the entries that were loaded, in order
 
     def path(self, key: Key) -> Path:
         """The folder of the entry."""
@@ -45,17 +48,19 @@ class Cache:
         path = self.path(key)
         if not path.exists():
             return None
-        snapshot = read_snapshot(path)
-        parts = snapshot.group("parts")
-        try:
-            return Splits(
-                graphs=PackedGraphs.from_tensors(snapshot.group("graphs")),
-                parts={name: parts[name] for name in snapshot.values["parts"]},
-                schema=Schema.from_json(snapshot.values["schema"]),
-                source=dict(snapshot.values["source"]),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise DamagedSnapshot(f"{path} does not fit together: {problem}") from None
+        entry = read_entry(path, read_snapshot(path))
+        self.loaded[path] = None
+        return entry
+
+    def find(self, recipe: Key, field: str) -> Key | None:
+        """The key of the entry that has this recipe and any `field`, the newest version of them; None without one."""
+        keys = list[Key]()
+        for state in self.folder.glob(f"{recipe['name']}-*/state.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                key = read_json(state)["values"]["recipe"]
+                if key == {**recipe, field: key[field]} and state.parent == self.path(key):
+                    keys.append(key)
+        return max(keys, key=lambda key: [int(number) for number in re.findall(r"\d+", key[field])], default=None)
 
     def store(self, key: Key, splits: Splits) -> None:
         """Write an entry, replacing an older one; no other process may be writing it."""
@@ -64,7 +69,7 @@ class Cache:
         tensors |= {f"parts.{name}": index for name, index in splits.parts.items()}
         values = {
             "recipe": dict(key),
-            "source": dict(splits.source),
+            "source": {"versions": installed_versions(), **splits.source},
             "schema": splits.schema.to_json(),
             "parts": list(splits.parts),
         }
@@ -79,16 +84,40 @@ class Cache:
             if (entry := self.load(key)) is not None:
                 return entry
         with self.lock(lock_name or self.path(key).name):
-            if (entry := self._load_intact(key)) is not None:
+            if (entry := self.load_intact(key)) is not None:
                 return entry
             self.store(key, build())
             entry = self.load(key)
         assert entry is not None
         return entry
 
-    def _load_intact(self, key: Key) -> Splits | None:
+    def load_intact(self, key: Key) -> Splits | None:
+        """The entry; None if there is none, or, with a note, if it is damaged."""
         try:
             return self.load(key)
         except DamagedSnapshot as problem:
             say(f"The cache entry {problem}; preparing it again", "yellow")
             return None
+
+
+def read_entry(path: Path, snapshot: Snapshot) -> Splits:
+    """The splits of an entry's snapshot; `DamagedSnapshot`, which names `path`, where they do not fit together."""
+    parts = snapshot.group("parts")
+    try:
+        return Splits(
+            graphs=PackedGraphs.from_tensors(snapshot.group("graphs")),
+            parts={name: parts[name] for name in snapshot.values["parts"]},
+            schema=Schema.from_json(snapshot.values["schema"]),
+            source=dict(snapshot.values["source"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise DamagedSnapshot(f"{path} does not fit together: {problem}") from None
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of what prepares graphs, as far as it is installed; an entry's source keeps them."""
+    versions = dict[str, str]()
+    for package in ("outland", "numpy", "rdkit", "scikit-image"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions

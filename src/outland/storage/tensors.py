@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-_DTYPES = {
+DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -47,7 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | ChunkedTensor]) -> 
     header, offset = {}, 0
     for name, tensor in ordered:
         end = offset + tensor.nbytes
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

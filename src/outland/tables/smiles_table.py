@@ -4,14 +4,16 @@ from collections import Counter
 from dataclasses import asdict, replace
 from itertools import chain, tee
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
-from outland.chem.featurizer import ATOMS, BONDS, rdkit_version
+from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema, Splits
+from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
 from outland.graphs.shards import Shards
 from outland.storage.raw_files import DataFolder
@@ -48,8 +50,8 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        key = {"name": name, "cluster": domain == "cluster", "rdkit": rdkit_version(), "recipe": 3, **columns}
-        table = (cache or Cache()).load_or_build(key, lambda: self._read(key))
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 3, **columns}
+        table = load_molecules(cache or Cache(), recipe, self._read, has_raw=True)
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
             raise OutlandError(f"{len(quarantine)} rows cannot be used; the first: {QuarantinedRow(*quarantine[0])}")
@@ -62,7 +64,7 @@ class SmilesTable(Dataset):
         texts = {index: row[self.settings.smiles] for index, row in rows if index in selected}
         return [texts[index] for index in indices]
 
-    def _read(self, key: dict[str, Any]) -> Splits:
+    def _read(self, key: Key) -> Splits:
         """All usable rows as one part, with what is known of the table in `source`."""
         path = Path(self.settings.file)
         labels = infer_labels(read_rows(path), self.settings.targets, self.settings.task, has_decimal_comma(path))
