@@ -65,6 +65,21 @@ Track = Annotated[
         metavar="tensorboard|mlflow|wandb", help="Show curves there as they grow; records are written anyway."
     ),
 ]
+TimeBudget = Annotated[
+    str | None,
+    typer.Option(metavar="25m|2h|90s", help="Stop in time: runs that would not end are not begun, others go on later."),
+]
+
+
+def parse_duration(words: str | None) -> float | None:
+    """Seconds of a duration as `90s`, `25m` or `2h`."""
+    if words is None:
+        return None
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = words[:-1], words[-1:]
+    if unit not in units or not number.replace(".", "", 1).isdecimal() or float(number) <= 0:
+        raise OutlandError(f"'{words}' is not a duration: write it as 90s, 25m or 2h")
+    return float(number) * units[unit]
 
 
 def paragraphs(command: Callable[..., None]) -> str:
@@ -81,12 +96,17 @@ def assignments(words: list[str] | None, epochs: int | None, limit: int | None) 
 
 @contextmanager
 def stoppable(advice: str) -> Iterator[None]:
-    """On Ctrl-C, say how to go on, and exit with status 130."""
+    """On Ctrl-C and SIGTERM, say how to go on, and exit with status 130 or 143."""
+    from outland.stopping import Stopped
+
     try:
         yield
     except KeyboardInterrupt:
         typer.secho(f"\nStopped. {advice}", err=True)
         raise typer.Exit(130) from None
+    except Stopped as stopped:
+        typer.secho(f"{str(stopped).capitalize()}. {advice}", err=True)
+        raise typer.Exit(143) from None
 
 
 def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:

@@ -62,6 +62,7 @@ def study(
     send_back: SendBack = False,
     shard: Shard = None,
     track: options.Track = None,
+    time_budget: options.TimeBudget = None,
     tuned: Annotated[bool, typer.Option("--tuned", help="Take the best settings that `outland tune` found.")] = False,
     tuning: Annotated[Path, typer.Option(help="--tuned: folder of searches.")] = Path("tuning"),
 ) -> None:
@@ -95,8 +96,10 @@ def study(
     if dry_run:
         _plan(selected, cells, out, device)
         return
+    seconds = options.parse_duration(time_budget)
     with options.stoppable("The same command goes on from the last checkpoints."):
         how: dict[str, Any] = {"retry": retry, "device": device, "engine": runner, "track": track, "data": files}
+        how |= {"seconds": seconds}
         outcome = study_outcome(selected, cells, out) if report else run_study(selected, cells, out, **how)
     if shard is not None:
         typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")

@@ -1,6 +1,7 @@
 """Jobs for workers: runs of one cell, trained and measured."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,10 @@ from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Cache
 from outland.spec import RunSpec
+from outland.stopping import is_stopping, stop_after
 from outland.studies.base import Cell, Measure, Study
 from outland.studies.durations import estimate_seconds
+from outland.studies.gpu_costs import gpu_load
 from outland.studies.run_store import RunStore
 from outland.training import run_fleet
 from outland.training.callbacks import Callback
@@ -20,7 +23,10 @@ from outland.training.trackers import TrackingCallback
 
 @dataclass(frozen=True)
 class JobOptions:
-    """The folder of studies, the arguments of `run_fleet`, and the name of a tracker that logs the runs."""
+    """The folder of studies, the arguments of `run_fleet`, the name of a tracker that logs the runs, and when to stop.
+
+    `stop_at` is in seconds since 1970, as other processes and machines count them too.
+    """
 
     out: Path
     device: str = "auto"
@@ -28,6 +34,7 @@ class JobOptions:
     cache: Cache | None = None
     data: DataFolder | None = None
     track: str | None = None
+    stop_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,28 +57,17 @@ class Job:
 
     def execute(self, options: JobOptions, callback: Callback | None = None) -> list[str]:
         """Train, then measure; returns the errors, which are also written beside their runs."""
-        store = RunStore(self.study, options.out)
-        errors = self._train(store, options, callback) if self.specs and self.cell.row.trained else []
-        if self.study.measure is not None:
-            errors += [self._measure(self.study.measure, spec, store, options) for spec in self.specs]
-        return [f"{self.cell.name}: {error}" for error in errors if error is not None]
+        errors: list[str] = []
+        execute_jobs([self], options, errors.append, callback)
+        return errors
 
-    def _train(self, store: RunStore, options: JobOptions, callback: Callback | None) -> list[str | None]:
-        if options.track is not None:
-            callback = TrackingCallback(options.track, store.folder, callback)
-        result = run_fleet(
-            self.specs,
-            store.folder,
-            width=options.width,
-            device=options.device,
-            cache=options.cache,
-            data=options.data,
-            callback=callback,
-        )
-        for problem in result.failures.values():
-            if isinstance(problem, CannotWrite):
-                raise problem  # as would all others: the study stops, and goes on when there is space
-        return [store.save_failure(self.specs[index], problem) for index, problem in result.failures.items()]
+    def measure(self, options: JobOptions) -> list[str]:
+        """Measure the runs that are trained, where the study does; returns the errors."""
+        if self.study.measure is None:
+            return []
+        store = RunStore(self.study, options.out)
+        errors = [self._measure(self.study.measure, spec, store, options) for spec in self.specs]
+        return [f"{self.cell.name}: {error}" for error in errors if error is not None]
 
     def _measure(self, measure: Measure, spec: RunSpec, store: RunStore, options: JobOptions) -> str | None:
         """Measure a run if it is trained; returns the error, if any."""
@@ -90,6 +86,53 @@ class Job:
         except Exception as problem:
             return store.save_failure(spec, problem, measuring=True)
         return None
+
+
+def execute_jobs(
+    jobs: Sequence[Job], options: JobOptions, print_error: Callable[[str], None], callback: Callback | None = None
+) -> None:
+    """Train the runs of all jobs in this process, on a GPU side by side, then measure them.
+
+    Errors are written beside their runs and passed to `print_error`.
+    """
+    with stop_after(None if options.stop_at is None else options.stop_at - time.time()):
+        trained = [(job, spec) for job in jobs if job.cell.row.trained for spec in job.specs]
+        if trained:
+            _train(trained, options, print_error, callback)
+        for job in jobs:
+            if not is_stopping():
+                for error in job.measure(options):
+                    print_error(error)
+
+
+def _train(
+    runs: Sequence[tuple[Job, RunSpec]],
+    options: JobOptions,
+    print_error: Callable[[str], None],
+    callback: Callback | None,
+) -> None:
+    store, specs = RunStore(runs[0][0].study, options.out), [spec for _, spec in runs]
+    if options.track is not None:
+        callback = TrackingCallback(options.track, store.folder, callback)
+
+    def save_failure(index: int, problem: Exception) -> None:
+        if isinstance(problem, CannotWrite):
+            raise problem  # as would all others: the study stops, and goes on when there is space
+        error = store.save_failure(specs[index], problem)
+        if error is not None:
+            print_error(f"{runs[index][0].cell.name}: {error}")
+
+    run_fleet(
+        specs,
+        store.folder,
+        width=options.width,
+        loads=list(map(gpu_load, specs)) if find_device(options.device).type == "cuda" else None,
+        device=options.device,
+        cache=options.cache,
+        data=options.data,
+        callback=callback,
+        on_failure=save_failure,
+    )
 
 
 def split_jobs(jobs: Sequence[Job], workers: int) -> list[Job]:

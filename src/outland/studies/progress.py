@@ -35,17 +35,15 @@ class StudyProgress(Callback):
 
     def __init__(self, runs: int, cost: float) -> None:
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
-        self._started, self._next, self._name, self._epoch_cost = time.monotonic(), 0.0, "", 0.0
+        self._started, self._next, self._name = time.monotonic(), 0.0, ""
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
         self._task = self._bar.add_task("", total=self._cost, runs=0, all=counted(runs, "run"))
         if runs:
             self._bar.start()
 
-    def start_cell(self, name: str, specs: Sequence[RunSpec]) -> None:
-        """Show the name of a cell whose runs start."""
-        self._name = name
-        self._epoch_cost = estimate_seconds(specs[0]) / specs[0].train.epochs if specs else 0.0
-        self._bar.update(self._task, description=name)
+    def for_run(self, spec: RunSpec) -> Callback:
+        """The callback of one run, whose epochs count by its own cost."""
+        return _RunProgress(self, spec)
 
     @contextmanager
     def polling(self, jobs: Sequence[Job], out: Path) -> Iterator[None]:
@@ -74,15 +72,7 @@ class StudyProgress(Callback):
             self._bar.update(self._task, runs=self._done, completed=completed, description=self._name)
             self._print_line(last)
 
-    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
-        """Count the epochs of a run that were trained before."""
-        self._spend(done)
-
-    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
-        """Count an epoch."""
-        self._spend(1)
-
-    def on_train_end(self) -> None:
+    def end_run(self) -> None:
         """Count a run."""
         self._done = min(self._done + 1, self._runs)
         self._bar.update(self._task, runs=self._done)
@@ -101,9 +91,10 @@ class StudyProgress(Callback):
         share = min(self._spent / self._cost, 1.0)
         return (time.monotonic() - self._started) * (1 - share) / share if share else float("nan")
 
-    def _spend(self, epochs: int) -> None:
-        self._spent += epochs * self._epoch_cost
-        self._bar.update(self._task, completed=min(self._spent, self._cost))
+    def spend(self, seconds: float, name: str) -> None:
+        """Count so much of the estimated cost, and show whose it was."""
+        self._spent, self._name = self._spent + seconds, name
+        self._bar.update(self._task, completed=min(self._spent, self._cost), description=name)
         self._print_line()
 
     def _print_line(self, last: bool = False) -> None:
@@ -111,3 +102,20 @@ class StudyProgress(Callback):
             self._next = time.monotonic() + _LOG_INTERVAL
             left = f", {format_duration(self.seconds_left())} left" if self._done < self._runs else ""
             say(f"{self._done} of {counted(self._runs, 'run')}{left} ({self._name})")
+
+
+class _RunProgress(Callback):
+    """The share of one run in the progress of a study."""
+
+    def __init__(self, study: StudyProgress, spec: RunSpec) -> None:
+        self._study, self._epoch_cost = study, estimate_seconds(spec) / spec.train.epochs
+        self._name = f"{spec.method}/{spec.dataset}-{spec.domain}"
+
+    def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:
+        self._study.spend(done * self._epoch_cost, self._name)
+
+    def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
+        self._study.spend(self._epoch_cost, self._name)
+
+    def on_train_end(self) -> None:
+        self._study.end_run()

@@ -1,5 +1,6 @@
-"""Execution of a study: the runs without a record, a cell at a time; finished runs are left alone."""
+"""Execution of a study: the runs without a record; finished runs are left alone."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,11 +46,12 @@ def run_study(
     data: DataFolder | None = None,
     engine: Engine | None = None,
     track: str | None = None,
+    seconds: float | None = None,
 ) -> Outcome:
     """Execute the runs of these cells that are not done yet.
 
     Finished runs are left alone, interrupted ones resume from their last checkpoint, and a failed one stays failed
-    until it is retried. Runs of a cell train side by side where the device allows. All state is in the folders of the
+    until it is retried. On a GPU runs train side by side. All state is in the folders of the
     runs, so a study that is killed has lost only what its runs did since their last checkpoints.
 
     Args:
@@ -59,14 +61,17 @@ def run_study(
         device, width, cache, data: as in `run_fleet`.
         engine: executes the jobs; by default this process.
         track: name of a tracker that logs the runs.
+        seconds: time for all of it: runs that would not end in time are not begun, and active ones stop with a
+            checkpoint.
     """
+    stop_at = None if seconds is None else time.time() + seconds
     if track is not None:
         check_tracker(track)
     jobs = _pending_jobs(cells, RunStore(study, out), retry)
     pending = [spec for job in jobs for spec in job.specs]
     progress = StudyProgress(len(pending), sum(job.seconds() for job in jobs))
     try:
-        (engine or LocalEngine()).execute(jobs, JobOptions(out, device, width, cache, data, track), progress)
+        (engine or LocalEngine()).execute(jobs, JobOptions(out, device, width, cache, data, track, stop_at), progress)
     finally:
         progress.close()
     outcome = study_outcome(study, cells, out)

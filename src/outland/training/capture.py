@@ -8,6 +8,7 @@ one by one takes longer than running them.
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ class GraphCapture:
         self.generators: tuple[torch.Generator, ...] = ()  # of the run, which a captured program goes on drawing from
         self.refusal: str | None = None  # why a program could not be captured, if one could not
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._pool: object = None
+        self._pool: Any = None
 
     def on_stream(self, steps: Iterator[Event]) -> Iterator[Event]:
         """Advance `steps` on the run's own CUDA stream; the caller's stream is current in between.
@@ -98,8 +99,7 @@ class GraphCapture:
         gc.disable()
         try:
             with torch.cuda.stream(self._stream):
-                pool = () if self._pool is None else (self._pool,)
-                graph.capture_begin(*pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
+                graph.capture_begin(self._pool, capture_error_mode="thread_local")
                 try:
                     yield
                 finally:

@@ -40,6 +40,7 @@ class Scorer:
 
     def __init__(self, y: Tensor, task: Task) -> None:
         self.task, self.y, self.device = task, y, y.device
+        self._score: Callable[[Tensor], Tensor]
         match task.kind:
             case "multiclass":
                 self._score = self._accuracy if task.metric == "accuracy" else self._mean_over_classes

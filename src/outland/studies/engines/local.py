@@ -12,7 +12,7 @@ from threading import Thread
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.spec import load_splits
-from outland.studies.jobs import Job, JobOptions
+from outland.studies.jobs import Job, JobOptions, execute_jobs
 from outland.studies.progress import StudyProgress
 from outland.workers import map_ordered
 
@@ -29,12 +29,9 @@ class LocalEngine:
         if self.workers < 1:
             raise OutlandError(f"the number of workers must be 1 or more, not {self.workers}")
         if self.workers > 1 and device.type != "cpu":
-            raise OutlandError("--workers is for a CPU: on a GPU the runs of a cell train side by side in one process")
+            raise OutlandError("--workers is for a CPU: on a GPU all runs train side by side in one process")
         if self.workers == 1:
-            for job in jobs:
-                progress.start_cell(job.cell.name, job.specs)
-                for error in job.execute(options, progress):
-                    progress.print_error(error)
+            execute_jobs(jobs, options, progress.print_error, progress)
             return
         _prepare_datasets(jobs, options)
         single = [piece for job in jobs for piece in job.split()]
