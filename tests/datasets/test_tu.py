@@ -65,7 +65,7 @@ def test_mutag_is_the_published_one(mutag):
     assert torch.bincount(graphs.y).tolist() == [63, 125]
     assert round(graphs.node_counts.double().mean().item(), 2) == 17.93
     assert round(graphs.edge_counts.double().mean().item() / 2, 2) == 19.79
-    assert splits.schema.node == Features(1, (7,))
+    assert splits.schema.node == Features(2, (7, 101))
     assert splits.schema.task == Task("multiclass", 2, "accuracy")
     assert (splits.schema.edge, splits.schema.environments) == (None, 0)
     assert splits.source == {"dataset": "mutag", "domain": "fold0", "kind": "none", "seed": 123}
@@ -135,8 +135,10 @@ def test_full_archives_are_the_published_ones(kind: type[TU], tmp_path, data):
     if not data.has(kind().file):
         pytest.skip(f"{kind().file.path} is not in the folder that OUTLAND_DATA names")
     splits = kind().load("fold4", "none", cache=Cache(tmp_path), data=data).check()
-    columns = {"mutag": 7, "nci1": 37, "proteins": 3, "imdb-binary": 136, "imdb-multi": 89}  # the last two by degree
-    assert splits.schema.node.vocabulary == (columns[kind.name],)
+    labels = {"mutag": (7,), "nci1": (37,), "proteins": (3,), "imdb-binary": (), "imdb-multi": ()}
+    assert splits.schema.node.vocabulary == (*labels[kind.name], 101)
+    degrees = {"mutag": 4, "nci1": 4, "proteins": 25, "imdb-binary": 100, "imdb-multi": 88}
+    assert int(splits.graphs.x[:, -1].max()) == degrees[kind.name]
     assert sum(len(index) for index in splits.parts.values()) == sum(kind.published.classes)
 
 
@@ -147,13 +149,22 @@ def test_archive_is_cleaned_and_renumbered(tmp_path):
     assert graphs.reverse.tolist() == [2, 4, 0, 5, 1, 3, 1, 0]
     assert graphs.y.tolist() == [1, 0]
     assert graphs.x[:, 0].tolist() == [1, 0, 1, 2, 0]
-    assert features == Features(1, (3,))
+    assert graphs.x[:, 1].tolist() == [2, 2, 2, 1, 1]  # degrees, without self-loops and repeated edges
+    assert features == Features(2, (3, 101))
 
 
 def test_degree_is_the_category_where_nodes_have_no_labels(tmp_path):
     graphs, features = read_archive(packed(tmp_path, without=("X_node_labels.txt",)), "X", labelled=False)
     assert graphs.x[:, 0].tolist() == [2, 2, 2, 1, 1]
-    assert features == Features(1, (3,))
+    assert features == Features(1, (101,))
+
+
+def test_a_degree_above_a_hundred_counts_as_a_hundred(tmp_path):
+    pairs = "".join(f"1, {node}\n{node}, 1\n" for node in range(2, 122))
+    members = {"A": pairs, "graph_indicator": "1\n" * 121, "graph_labels": "1\n", "node_labels": "0\n" * 121}
+    graphs, features = read_archive(packed(tmp_path, **members), "X", labelled=False)
+    assert graphs.x[:, 0].tolist() == [100] + [1] * 120
+    assert features == Features(1, (101,))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -76,6 +76,15 @@ def test_rows_of_a_group_are_compared_and_marked_within_it():
     assert [name for name, mark in marks.items() if mark == "best"] == ["GCN AIA", "GCNII AIA", "GAT AIA"]
 
 
+def test_the_study_without_a_shift_has_the_last_epoch_beside_the_selected_one():
+    selection = {"ood_val": {"epoch": 3, "test": 0.7}, "last_epoch": {"epoch": 99, "test": 0.6}}
+    results = made("tu", lambda *rest: 0.7, selection=selection)
+    assert [results.summary(results.rows[0], results.columns[0], one).mean for one in results.study.quantities] == [
+        pytest.approx(70.0),
+        pytest.approx(60.0),
+    ]
+
+
 def planned_scores(row, column, place):
     """AIA is two points above ERM, and one below its best rival, VREx; noise is the same for all."""
     return 0.6 + {"AIA (released)": 0.02, "AIA (paper)": 0.05, "VREx": 0.03}.get(row.label, 0.0) + 0.001 * (place % 7)

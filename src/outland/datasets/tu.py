@@ -5,9 +5,10 @@ MUTAG, NCI1, PROTEINS, COLLAB, IMDB-BINARY and IMDB-MULTI of the TU Dortmund col
 class. Fold *k* is the test part, the next fold validates and the other eight train, so nothing is selected on the test
 part, and over the ten folds every graph is tested once and validates once.
 
-A node's label is one categorical column: an embedding table is exactly a linear layer on the one-hot label. Where
-nodes have no labels (COLLAB, IMDB) the degree is the category. Edge labels and node attributes are not used, as in
-the CAL protocol (Sui et al., KDD 2022).
+Node features are those of the CAL protocol (Sui et al., KDD 2022): the node's label, where there are any, and its
+degree, one-hot up to 100. Each is a categorical column, whose embedding table is exactly a linear layer on the one-hot
+vector. CAL has the degree as a number besides; the table contains it, but for degrees above 100, which COLLAB and
+IMDB-BINARY have. Edge labels and node attributes are not used.
 """
 
 import lzma
@@ -30,6 +31,7 @@ from outland.graphs.edges import reverse_edges_in_blocks, to_smallest_int
 from outland.storage.raw_files import DataFolder, RawFile
 
 FOLDS = 10
+MAX_DEGREE = 100  # a larger one counts as this
 _MAX_MEMBER = 1 << 30  # bytes of a member; the largest published one has a third of it
 
 Integers = npt.NDArray[np.int64]
@@ -63,7 +65,7 @@ class TU(Dataset):
     ) -> Splits:
         """The splits with one fold as the test part; another seed gives other folds of the same graphs."""
         self.check(domain, kind)
-        key = {"name": f"tu-{self.name}", "recipe": 1}
+        key = {"name": f"tu-{self.name}", "recipe": 2}
 
         def build() -> Splits:
             graphs, features = self.read((data or DataFolder()).fetch(self.file))
@@ -158,7 +160,8 @@ def fold_parts(y: Tensor, fold: int, seed: int) -> dict[str, Tensor]:
 def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, Features]:
     """The graphs of an archive in TU layout and their node features; nothing is unpacked to disk.
 
-    Self-loops and repeated edges are left out. Classes and node labels are numbered from 0 in sorted order.
+    Self-loops and repeated edges are left out. Classes and node labels are numbered from 0 in sorted order; the last
+    column is the degree.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -176,23 +179,29 @@ def read_archive(path: Path, name: str, labelled: bool) -> tuple[PackedGraphs, F
         raise OutlandError(f"{path} has {len(node_labels)} node labels for {len(owner)} nodes")
     source, target = _edges(path, f"{name}_A.txt", pairs, owner)
     del pairs
-    if node_labels is None:
-        category = np.bincount(source, minlength=len(owner))
-    else:
-        category = np.unique(node_labels, return_inverse=True)[1]
+    x, vocabulary = _node_features(node_labels, np.bincount(source, minlength=len(owner)))
     node_counts = torch.from_numpy(np.bincount(owner, minlength=len(labels)))
     edge_counts = torch.from_numpy(np.bincount(owner[source], minlength=len(labels)))
     first = (node_counts.cumsum(0) - node_counts).repeat_interleave(edge_counts)
     edge_index = to_smallest_int(torch.from_numpy(np.stack([source, target])) - first)
     graphs = PackedGraphs(
-        x=to_smallest_int(torch.from_numpy(category)[:, None]),
+        x=to_smallest_int(torch.from_numpy(x)),
         edge_index=edge_index,
         node_counts=node_counts,
         edge_counts=edge_counts,
         y=torch.from_numpy(np.unique(labels, return_inverse=True)[1]),
         reverse=to_smallest_int(reverse_edges_in_blocks(edge_index, node_counts, edge_counts)),
     )
-    return graphs, Features(1, (int(category.max()) + 1,))
+    return graphs, Features(len(vocabulary), vocabulary)
+
+
+def _node_features(labels: npt.NDArray[np.int32] | None, degree: Integers) -> tuple[Integers, tuple[int, ...]]:
+    """Label, if any, and degree of each node as categories `[N, 2]` or `[N, 1]`, and how many there are of each."""
+    columns, vocabulary = [np.minimum(degree, MAX_DEGREE)], [MAX_DEGREE + 1]
+    if labels is not None:
+        names, numbers = np.unique(labels, return_inverse=True)
+        columns, vocabulary = [numbers, *columns], [len(names), *vocabulary]
+    return np.stack(columns, 1), tuple(vocabulary)
 
 
 def _read_integers(archive: zipfile.ZipFile, path: Path, name: str, columns: int = 1) -> npt.NDArray[np.int32]:

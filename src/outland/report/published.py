@@ -46,7 +46,7 @@ def _lookup(table: str, row: Row, column: Column, quantity: Quantity) -> Publish
     if table == "backbones":
         return Published(**rows[row.group][row.published][column.label])
     if table == "gcs":
-        return Published(**rows[row.published][f"{column.label}/{quantity.name}"])
+        return Published(**rows[row.published][f"{column.label}/{quantity.name.removesuffix('_mean')}"])
     if table == "diversity":
         return Published(**rows[row.published][quantity.name])
     if quantity.name != "test" or row.group:

@@ -18,11 +18,15 @@ STUDY = Study(
         Quantity("full", "whole graph", digits=3, sign=0),
         Quantity("env", "environment", digits=3, sign=1),
         Quantity("stable", "stable part", digits=3, sign=-1),
+        Quantity("node_full", "whole graph, nodes", digits=3, sign=0),
+        Quantity("node_env", "environment, nodes", digits=3, sign=1),
+        Quantity("node_stable", "stable part, nodes", digits=3, sign=-1),
     ),
     paper="diversity",
     measure=measure_diversity,
     measure_trains=True,
     figures=("bars", "augmented"),
     note="AIA's masks follow from its weights, so their variation is variation over the time of training, from the "
-    "first epoch to the last. Masks are read without dropout.",
+    "first epoch to the last. Masks are read without dropout. The first three quantities are of "
+    "edge masks; DropEdge masks no nodes.",
 )

@@ -4,7 +4,7 @@ A measure takes the spec of a run and its folder. It is called once for every ru
 it returns is saved beside the record.
 """
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,6 +24,11 @@ from outland.training import Trainer, prepare
 SETTINGS = ShiftSettings(trials=1, epsilon=1e-12)
 
 
+def papers_classifier(settings: ShiftSettings) -> ShiftSettings:
+    """The same with a domain classifier that reads like the paper's: mean pooling, a linear head, no label input."""
+    return replace(settings, label_input=False, backbone=replace(settings.backbone, pool="mean", head="linear"))
+
+
 def measure_augmentation(
     spec: RunSpec, folder: Path, device: torch.device, cache: Cache | None, data: DataFolder | None
 ) -> Measurement:
@@ -39,16 +44,24 @@ def measure_augmentation(
 def augmentation_shift(method: Method, splits: Splits, spec: RunSpec, device: torch.device) -> dict[str, float]:
     """`aug_train` and `aug_test`: GCS from a method's augmented graphs to its training and its test graphs.
 
-    The copies of a method that augments nothing are the training graphs: their distance to themselves is the null.
+    With `_mean` after their names they are by a domain classifier that reads like the paper's. The copies of a method
+    that augments nothing are the training graphs: their distance to themselves is the null.
     """
     train, test = (originals(method, splits.graphs, splits[part]) for part in ("train", "test"))
     copies = augmented(method, splits.graphs, splits["train"], spec.seed) if method.augments else train
     schema = splits.schema if train.graphs.x.dtype == splits.graphs.x.dtype else None  # some augment embeddings
     schema = schema if train.graphs.x.shape[1] == splits.graphs.x.shape[1] else None
-    measure = partial(measure_shift, copies, schema=schema, settings=SETTINGS, seed=spec.seed, device=device)
-    to_train, to_test = (measure(other, progress=False) for other in (train, test))
-    aug_train = to_train.covariate if method.augments else to_train.null
-    return {"aug_train": aug_train.mean, "aug_test": to_test.covariate.mean}
+    values: dict[str, float] = {}
+    for suffix, settings in {"": SETTINGS, "_mean": papers_classifier(SETTINGS)}.items():
+        to_train, to_test = (
+            measure_shift(
+                copies, other, schema=schema, settings=settings, seed=spec.seed, device=device, progress=False
+            )
+            for other in (train, test)
+        )
+        aug_train = to_train.covariate if method.augments else to_train.null
+        values |= {f"aug_train{suffix}": aug_train.mean, f"aug_test{suffix}": to_test.covariate.mean}
+    return values
 
 
 def measure_diversity(
@@ -70,7 +83,9 @@ def measure_diversity(
 
 
 def mask_entropies(moments: Moments) -> dict[str, float]:
-    """`full`, `env` and `stable`: mean entropy of edge masks over 1,000 graphs, by part."""
-    parts = moments.diversity("edge").parts
+    """`full`, `env`, `stable`: mean entropy of edge masks over 1,000 graphs, by part; with `node_`, of node masks."""
     names = {"full": "full", "env": "environment", "stable": "stable"}
-    return {short: parts[name]["factorised"][0] for short, name in names.items() if name in parts}
+    values: dict[str, float] = {}
+    for prefix, parts in {"": moments.diversity("edge").parts, "node_": moments.diversity("node").parts}.items():
+        values |= {prefix + short: parts[name]["factorised"][0] for short, name in names.items() if name in parts}
+    return values

@@ -23,11 +23,16 @@ def _test(record: RunRecord) -> float | None:
     return None if record.selection[record.selected].get("test") is None else record.test_score
 
 
+def _last(record: RunRecord) -> float | None:
+    return record.selection.get("last_epoch", {}).get("test")
+
+
 def _mask(name: str) -> Callable[[RunRecord], float | None]:
     return lambda record: record.masks.get("test", {}).get(name)
 
 
 TEST = Quantity("test", "test score, %", _test, scale=100)
+LAST = Quantity("last_epoch", "test score of the last epoch, %", _last, scale=100)
 SECONDS = Quantity("seconds", "seconds a run", lambda record: float(record.timing["seconds"]), digits=0, sign=-1)
 PARAMETERS = Quantity(
     "parameters", "parameters, millions", lambda record: record.parameters["total"] / 1e6, digits=3, sign=-1
