@@ -1,11 +1,15 @@
-"""The command line, called in the tests' own process."""
+"""The command line, called in the tests' own process, and as on a machine with few packages."""
 
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from outland.cli import main
+from tests.cli.cases import ROOT
 
 
 @dataclass
@@ -28,5 +32,18 @@ def outland(cache, tmp_path, monkeypatch, capsys):
             main()
         captured = capsys.readouterr()
         return Done(end.value.code or 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """The command line on a machine without RDKit, other packages and raw files; its imports are in `modules`."""
+
+    def call(*words: str, cache: Path = tmp_path / "bare-cache") -> subprocess.CompletedProcess[str]:
+        folders = {"OUTLAND_CACHE": str(cache), "OUTLAND_DATA": str(tmp_path / "nothing")}
+        environment = {**os.environ, **folders, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "COLUMNS": "200"}
+        command = [sys.executable, "-m", "tests.cli.bare_machine", str(tmp_path / "modules"), *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     return call

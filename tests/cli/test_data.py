@@ -1,15 +1,10 @@
 """`outland data`."""
 
 import json
-import os
-import subprocess
-import sys
-
-import pytest
 
 from outland.datasets.molecules import Molbbbp
 from tests.cli.bare_machine import MISSING
-from tests.cli.cases import ROOT, SAMPLE
+from tests.cli.cases import SAMPLE
 from tests.conftest import SAMPLES
 
 
@@ -25,19 +20,6 @@ def test_data_show_draws_a_table(outland, tmp_path):
     done = outland("data", "show", str(SAMPLES / "bbbp.csv"), "--target", "p_np")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bbbp-scaffold.png").stat().st_size > 20000
-
-
-@pytest.fixture
-def bare(tmp_path):
-    """The command line on a machine without RDKit, other packages and raw files; its imports are in `modules`."""
-    folders = {"OUTLAND_CACHE": str(tmp_path / "bare-cache"), "OUTLAND_DATA": str(tmp_path / "nothing")}
-    environment = {**os.environ, **folders, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "COLUMNS": "200"}
-
-    def call(*words):
-        command = [sys.executable, "-m", "tests.cli.bare_machine", str(tmp_path / "modules"), *words]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    return call
 
 
 def test_prepared_molecules_train_where_rdkit_and_raw_file_are_missing(outland, bare, tmp_path, monkeypatch):
@@ -61,12 +43,6 @@ def test_prepared_molecules_train_where_rdkit_and_raw_file_are_missing(outland, 
     assert data["sizes"]["train"] == 20
     roots = {name.partition(".")[0] for name in (tmp_path / "modules").read_text().split()}
     assert not roots & {*MISSING}
-
-
-def test_a_study_runs_on_a_bare_machine(bare):
-    done = bare("study", "covariate", "--only", "erm/motif-base", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "motif" in done.stdout
 
 
 def test_a_damaged_prepared_folder_is_refused(outland, tmp_path):

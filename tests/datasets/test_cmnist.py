@@ -20,6 +20,8 @@ from outland.datasets.cmnist import (
 )
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs
+from outland.graphs.cache import installed_versions
+from outland.graphs.portable import export_entry, import_entry
 from tests.datasets.cases import MNIST, published_file
 
 SIZES = {
@@ -170,6 +172,7 @@ def test_loading_paints_one_gray_set(tmp_path, builds, assignments):
             "kind": kind,
             "seed": 123,
             "superpixels": "stand-in",
+            "versions": installed_versions(),
         }
         assert {name: len(index) for name, index in splits.parts.items()} == SIZES[kind]
         graphs, assignment = splits.graphs, assignments[kind]
@@ -184,6 +187,19 @@ def test_loading_paints_one_gray_set(tmp_path, builds, assignments):
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [
         cache.path({"name": "cmnist-stand-in", "recipe": 2}).name
     ]
+
+
+def test_published_superpixels_in_the_cache_need_no_file(tmp_path, builds):
+    here, there = Cache(tmp_path / "here"), Cache(tmp_path / "there")
+    path = tmp_path / cmnist.PUBLISHED.path
+    path.parent.mkdir()
+    path.write_bytes(b"its content does not matter here")
+    CMNIST().load("color", "covariate", cache=here, data=DataFolder(tmp_path))
+    assert builds == ["published"]
+    import_entry(there, export_entry(*here.loaded, tmp_path / "out").folder)
+    splits = CMNIST().load("color", "concept", cache=there, data=DataFolder(tmp_path / "nothing"))
+    assert splits.source["superpixels"] == "published"
+    assert builds == ["published"]
 
 
 def test_concept_colours_are_the_labels_as_often_as_they_should(assignments):

@@ -8,6 +8,7 @@ import torch
 from outland.datasets.tu import MUTAG, NCI1, PROTEINS, TU, IMDBBinary, IMDBMulti, fold_parts, read_archive
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, Task
+from outland.graphs.cache import installed_versions
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings
 from outland.storage.raw_files import DataFolder, RawFile
@@ -68,7 +69,8 @@ def test_mutag_is_the_published_one(mutag):
     assert splits.schema.node == Features(2, (7, 101))
     assert splits.schema.task == Task("multiclass", 2, "accuracy")
     assert (splits.schema.edge, splits.schema.environments) == (None, 0)
-    assert splits.source == {"dataset": "mutag", "domain": "fold0", "kind": "none", "seed": 123}
+    source = {"dataset": "mutag", "domain": "fold0", "kind": "none", "seed": 123}
+    assert splits.source == {**source, "versions": installed_versions()}
     # the first graph: its label, its 17 atoms (14 carbon, one nitrogen, two oxygen) and its first bonds
     assert int(graphs.y[0]) == 1
     assert graphs.x[: int(graphs.node_counts[0]), 0].tolist() == [0] * 14 + [1, 2, 2]

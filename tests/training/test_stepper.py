@@ -82,10 +82,10 @@ def test_a_phase_may_have_its_own_decay_and_schedule(any_splits):
     run = trainer(any_splits, "aia")
     phase = dataclasses.replace(run.stepper.optimizers[1].phase, weight_decay=0.5, schedule="constant")
     optimizer = PhaseOptimizer(phase, run.settings)
-    assert optimizer.adam.param_groups[0]["weight_decay"] == 0.5
+    assert optimizer.adam.weight_decay == 0.5
     run.stepper.optimizers[1] = optimizer
     run.stepper.set_learning_rates(2)
-    rates = [optimizer.adam.param_groups[0]["lr"] for optimizer in run.stepper.optimizers]
+    rates = [optimizer.adam.lr for optimizer in run.stepper.optimizers]
     assert rates == pytest.approx([1e-3 * 0.25, 5e-3])
 
 

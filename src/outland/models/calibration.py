@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn import functional
 
@@ -62,6 +61,8 @@ def calibrate(z: Tensor, y: Tensor, offset: tuple[float, ...], task: Task) -> Ca
 
 
 def _temperature(z: Tensor, y: Tensor, offset: Tensor | float) -> float:
+    from scipy.optimize import minimize_scalar
+
     known = ~y.isnan() if y.is_floating_point() else slice(None)
     z, y = z[known], y[known]
     if len(y.unique()) < 2:

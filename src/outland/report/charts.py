@@ -9,7 +9,6 @@ from html import escape
 from typing import Any
 
 import torch
-from torch_geometric.data import Data
 
 from outland.report.drawing import draw_weighted
 
@@ -184,6 +183,7 @@ def rank_diagram(
 def graph_chart(picture: Mapping[str, Any], title: str) -> str:
     """A graph with a weight in [0, 1] on every node and edge, as `ends` `[E][2]`, `node` `[N]` and `edge` `[E]`."""
     from matplotlib.colors import to_rgba
+    from torch_geometric.data import Data
 
     node, edge = torch.tensor(picture["node"]), torch.tensor(picture["edge"])
     ends = torch.tensor(picture["ends"], dtype=torch.long).reshape(-1, 2)

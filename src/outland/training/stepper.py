@@ -11,6 +11,7 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.methods import Method, Phase, Progress, Terms
 from outland.spec import TrainSettings
+from outland.training.adam import Adam
 from outland.training.average import WeightAverage
 from outland.training.data_parallel import loss_weight
 from outland.training.precision import autocast
@@ -29,7 +30,7 @@ class PhaseOptimizer:
         decay = settings.weight_decay if phase.weight_decay is None else phase.weight_decay
         on_gpu = self.parameters[0].is_cuda
         rate = torch.tensor(phase.lr, device=self.parameters[0].device) if on_gpu else phase.lr
-        self.adam = torch.optim.Adam(self.parameters, rate, weight_decay=decay, fused=True, capturable=on_gpu)
+        self.adam = Adam(self.parameters, rate, decay)
 
 
 class Stepper:
@@ -50,12 +51,7 @@ class Stepper:
     def set_learning_rates(self, epoch: int) -> None:
         """Set the learning rates of an epoch, by the schedule of each phase."""
         for optimizer in self.optimizers:
-            rate = optimizer.phase.lr * self.settings.lr_factor(epoch, optimizer.phase.schedule)
-            for group in optimizer.adam.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
+            optimizer.adam.set_lr(optimizer.phase.lr * self.settings.lr_factor(epoch, optimizer.phase.schedule))
 
     def step(self, batch: GraphBatch, progress: Progress) -> dict[str, Tensor]:
         """Take a step; returns the loss terms, as `phase.term`, and the method's diagnostics, on the device."""
@@ -139,7 +135,7 @@ class Stepper:
             for tensor, value in zip(tensors, before, strict=True):
                 tensor.copy_(value)
             for name, tensor in self.state_dict().items():
-                tensor.copy_(moments[name]) if name in moments else tensor.zero_()
+                tensor.copy_(moments[name])
         for generator, state in zip(generators, states, strict=True):
             if not torch.equal(generator.get_state(), state):
                 drawn.append(generator)
@@ -147,19 +143,15 @@ class Stepper:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The optimizers' tensors, as `phase.index.name`."""
-        state: dict[str, Tensor] = {}
-        for optimizer in self.optimizers:
-            for index, values in optimizer.adam.state_dict()["state"].items():
-                state |= {f"{optimizer.phase.name}.{index}.{name}": value for name, value in values.items()}
-        return state
+        return {
+            f"{optimizer.phase.name}.{name}": tensor
+            for optimizer in self.optimizers
+            for name, tensor in optimizer.adam.state_dict().items()
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Set the optimizers' tensors to those of `state_dict`."""
         for optimizer in self.optimizers:
-            tensors: dict[int, dict[str, Tensor]] = {}
-            for path, value in state.items():
-                phase, index, name = path.rsplit(".", 2)
-                if phase == optimizer.phase.name:
-                    tensors.setdefault(int(index), {})[name] = value
-            groups = optimizer.adam.state_dict()["param_groups"]
-            optimizer.adam.load_state_dict({"state": tensors, "param_groups": groups})
+            prefix = f"{optimizer.phase.name}."
+            named = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            optimizer.adam.load_state_dict(named)
