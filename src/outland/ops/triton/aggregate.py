@@ -63,15 +63,16 @@ class _Aggregate(torch.autograd.Function):
         x, weight, state, eps = ctx.saved_tensors
         rowptr, perm, col = ctx.outgoing
         needs = needs_x, needs_weight, needs_state, needs_eps = ctx.needs_input_grad[:4]
-        block, grid = column_blocks(x.shape[0], x.shape[1], needs_weight)
+        block, (_, blocks) = column_blocks(*x.shape, needs_weight)
         grad_x = torch.empty_like(x) if needs_x else None
         grad_weight = torch.empty_like(weight) if needs_weight else None
         grad_state = torch.empty_like(state) if needs_state else None
-        grad_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
         flags = (weight is not None, state is not None, eps is not None, ctx.relu, perm is not None)
         depth = rows_at_once(col, len(x))
         nodes, warps = _nodes_and_warps(len(x), depth, needs_weight)
-        _aggregate_backward[triton.cdiv(len(x), nodes), grid[1]](
+        grid = triton.cdiv(len(x), nodes), blocks
+        grad_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
+        _aggregate_backward[grid](
             x, weight, state, eps, grad.contiguous(), rowptr, perm, col, grad_x, grad_weight, grad_state, grad_eps,
             len(x), x.shape[1], len(col), *flags, *needs, nodes, depth, block, num_warps=warps,
         )  # fmt: skip
@@ -101,12 +102,12 @@ def _edge(perm, position, in_group, PERM: tl.constexpr):
 
 @triton.jit(do_not_specialize=["count"])
 def _aggregate_forward(
-    x, weight, state, eps, rowptr, perm, col, out, count, width,
+    x, weight, state, eps, rowptr, perm, col, out, count, WIDTH: tl.constexpr,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, EPS: tl.constexpr, RELU: tl.constexpr, PERM: tl.constexpr,
     NODES: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     column = tl.program_id(1) * C + tl.arange(0, C)
-    in_width = column < width
+    in_width = column < WIDTH
     begin = tl.program_id(0).to(tl.int64) * NODES
     for node in range(begin, tl.minimum(begin + NODES, count)):
         total = tl.zeros((C,), tl.float32)
@@ -116,16 +117,16 @@ def _aggregate_forward(
             in_group = position < last
             mask = in_group[:, None] & in_width[None, :]
             source = tl.load(col + position, mask=in_group, other=0)
-            message = tl.load(x + source[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
+            message = tl.load(x + source[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
             edge = _edge(perm, position, in_group, PERM)
             if STATE:
-                message += tl.load(state + edge[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
+                message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
             if RELU:
                 message = tl.where(message < 0, 0, message)
             if WEIGHT:
                 message *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None]
             total += tl.sum(message, 0)
-        offset = node * width + column
+        offset = node * WIDTH + column
         if EPS:
             total += (1 + tl.load(eps)) * tl.load(x + offset, mask=in_width, other=0).to(tl.float32)
         tl.store(out + offset, total, mask=in_width)
@@ -133,7 +134,7 @@ def _aggregate_forward(
 
 @triton.jit
 def _zero_padding(
-    grad_weight, grad_state, last_ptr, rows, column, width,
+    grad_weight, grad_state, last_ptr, rows, column, WIDTH: tl.constexpr,
     GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """No gradient to edges of no group, which are the last rows."""
@@ -141,7 +142,7 @@ def _zero_padding(
         if GRAD_WEIGHT:
             tl.store(grad_weight + padding, 0.0)
         if GRAD_STATE:
-            tl.store(grad_state + padding * width + column, tl.zeros((C,), tl.float32), mask=column < width)
+            tl.store(grad_state + padding * WIDTH + column, tl.zeros((C,), tl.float32), mask=column < WIDTH)
 
 
 @triton.jit
@@ -156,18 +157,20 @@ def _message_backward(grad, message, weight, edge, in_group, WEIGHT: tl.constexp
 
 @triton.jit(do_not_specialize=["count", "rows"])
 def _aggregate_backward(
-    x, weight, state, eps, grad, rowptr, perm, col, grad_x, grad_weight, grad_state, grad_eps, count, width, rows,
+    x, weight, state, eps, grad, rowptr, perm, col, grad_x, grad_weight, grad_state, grad_eps,
+    count, WIDTH: tl.constexpr, rows,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, EPS: tl.constexpr, RELU: tl.constexpr, PERM: tl.constexpr,
     GRAD_X: tl.constexpr, GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, GRAD_EPS: tl.constexpr,
     NODES: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """For each source: the gradients of its row, and of the weights and rows of its outgoing edges."""
     column = tl.program_id(1) * C + tl.arange(0, C)
-    in_width = column < width
-    _zero_padding(grad_weight, grad_state, rowptr + count, rows, column, width, GRAD_WEIGHT, GRAD_STATE, C)
+    in_width = column < WIDTH
+    _zero_padding(grad_weight, grad_state, rowptr + count, rows, column, WIDTH, GRAD_WEIGHT, GRAD_STATE, C)
     begin = tl.program_id(0).to(tl.int64) * NODES
+    of_eps = tl.zeros((C,), tl.float32)
     for node in range(begin, tl.minimum(begin + NODES, count)):
-        offset = node * width + column
+        offset = node * WIDTH + column
         value = tl.load(x + offset, mask=in_width, other=0).to(tl.float32)
         total = tl.zeros((C,), tl.float32)
         first, last = tl.load(rowptr + node), tl.load(rowptr + node + 1)
@@ -176,22 +179,23 @@ def _aggregate_backward(
             in_group = position < last
             mask = in_group[:, None] & in_width[None, :]
             target = tl.load(col + position, mask=in_group, other=0)
-            grad_out = tl.load(grad + target[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
+            grad_out = tl.load(grad + target[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
             edge = _edge(perm, position, in_group, PERM)
             message = tl.zeros((K, C), tl.float32) + value[None, :]
             if STATE:
-                message += tl.load(state + edge[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
+                message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
             if GRAD_WEIGHT:
                 activated = tl.where(message < 0, 0, message) if RELU else message
                 tl.store(grad_weight + edge, tl.sum(activated * grad_out, 1), mask=in_group)
             grad_out = _message_backward(grad_out, message, weight, edge, in_group, WEIGHT, RELU)
             if GRAD_STATE:
-                tl.store(grad_state + edge[:, None] * width + column[None, :], grad_out, mask=mask)
+                tl.store(grad_state + edge[:, None] * WIDTH + column[None, :], grad_out, mask=mask)
             total += tl.sum(grad_out, 0)
         if EPS:
             grad_node = tl.load(grad + offset, mask=in_width, other=0).to(tl.float32)
             total += (1 + tl.load(eps)) * grad_node
-            if GRAD_EPS:
-                tl.store(grad_eps + node * tl.num_programs(1) + tl.program_id(1), tl.sum(grad_node * value, 0))
+            of_eps += grad_node * value
         if GRAD_X:
             tl.store(grad_x + offset, total, mask=in_width)
+    if GRAD_EPS:
+        tl.store(grad_eps + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), tl.sum(of_eps, 0))
