@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.dropout import DropoutDraws
+from outland.ops.linear import has_many_rows
 from outland.ops.norm import NormState
+from outland.ops.triton import many_rows
 from outland.ops.triton.norm import batch_norm
 
 TILE_ROWS = 64
@@ -31,6 +33,9 @@ def linear_norm(
     dropout: DropoutDraws | None = None,
 ) -> Tensor:
     """See `ops.linear_norm`; rows that are not marked become 0."""
+    if has_many_rows(x):
+        mapped, moments = many_rows.linear_moments(x, weight, bias, mask, state.training)
+        return batch_norm(mapped, mask, state, relu, dropout, moments)
     x, weight = x.contiguous(), weight.contiguous()
     if state.training:
         mapped, moments = _LinearMoments.apply(x, weight, bias, mask)
