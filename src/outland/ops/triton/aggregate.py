@@ -63,7 +63,7 @@ class _Aggregate(torch.autograd.Function):
         x, weight, state, eps = ctx.saved_tensors
         rowptr, perm, col = ctx.outgoing
         needs = needs_x, needs_weight, needs_state, needs_eps = ctx.needs_input_grad[:4]
-        block, (_, blocks) = column_blocks(*x.shape, needs_weight)
+        block, (_, blocks) = column_blocks(len(x), x.shape[1], needs_weight)
         grad_x = torch.empty_like(x) if needs_x else None
         grad_weight = torch.empty_like(weight) if needs_weight else None
         grad_state = torch.empty_like(state) if needs_state else None

@@ -37,10 +37,10 @@ class _Linear(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None, with_moments: bool
     ) -> tuple[Tensor, Tensor]:
-        rounded = _round(weight)
+        rounded = round_weight(weight)
         ctx.save_for_backward(x, rounded)
         ctx.dtype, ctx.inputs = weight.dtype, weight.shape[1]
-        out, moments = _product(x, rounded.T, len(weight), bias, mask, with_moments)
+        out, moments = product(x, rounded.T, len(weight), bias, mask, with_moments)
         ctx.mark_non_differentiable(moments)
         return out, moments
 
@@ -50,13 +50,13 @@ class _Linear(torch.autograd.Function):
         x, rounded = ctx.saved_tensors
         grad, grad_x, grad_weight = grad.contiguous(), None, None
         if ctx.needs_input_grad[0]:
-            grad_x, _ = _product(grad, rounded, ctx.inputs)
+            grad_x, _ = product(grad, rounded, ctx.inputs)
         if ctx.needs_input_grad[1]:
-            grad_weight = _weight_grad(grad, x).to(ctx.dtype)
+            grad_weight = weight_grad(grad, x).to(ctx.dtype)
         return grad_x, grad_weight, None, None, None
 
 
-def _round(weight: Tensor) -> Tensor:
+def round_weight(weight: Tensor) -> Tensor:
     """The weight in bf16, its rows filled up with zeros to a multiple of 8 numbers, 16 bytes."""
     outputs, inputs = weight.shape
     out = weight.new_empty(outputs, triton.cdiv(inputs, 8) * 8, dtype=DTYPE)
@@ -66,7 +66,7 @@ def _round(weight: Tensor) -> Tensor:
     return out
 
 
-def _product(
+def product(
     x: Tensor,
     matrix: Tensor,
     outputs: int,
@@ -88,7 +88,7 @@ def _product(
     return out, moments
 
 
-def _weight_grad(grad: Tensor, x: Tensor) -> Tensor:
+def weight_grad(grad: Tensor, x: Tensor) -> Tensor:
     """`grad.T @ x` `[o, i]`: a sum of blocks of rows, always the same ones."""
     (rows, outputs), inputs = grad.shape, x.shape[1]
     grid = triton.cdiv(outputs, GRAD_TILE[0]), triton.cdiv(inputs, GRAD_TILE[1])
