@@ -8,7 +8,7 @@ from outland import ops
 from outland.nn import BatchNorm, Dropout
 from outland.nn.layers import LinearBeforeNorm, linear_norm
 from outland.ops import DropoutSeeds, use_kernels
-from outland.ops.linear import is_small
+from outland.ops.linear import has_many_rows, is_small
 from tests.ops.cases import DEVICE, close, needs_triton
 
 WITHIN = 4e-3 if DEVICE.type == "cuda" else 5e-5  # TF32 has ten bits
@@ -61,6 +61,44 @@ def test_the_kernel_equals_the_plain_form(rows, inputs, outputs, frozen, masked,
     assert launched == [True]
     for expected, actual in zip(*sides, strict=True):
         close(actual, expected, WITHIN)
+
+
+@needs_triton
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(513, 20, 36), (700, 100, 150), (1300, 36, 20)])
+def test_many_rows_equal_the_plain_form_to_bits_of_bf16(rows, inputs, outputs, masked, training, monkeypatch):
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32  # Triton's interpreter multiplies no bf16
+    monkeypatch.setattr("outland.ops.triton.many_rows.DTYPE", dtype)
+    monkeypatch.setattr("outland.ops.triton.many_rows.PROGRAMS", 3)  # so that a program has several tiles
+    monkeypatch.setattr("outland.ops.triton.norm_kernels.norm_moments", None)  # they are at hand
+    sides = []
+    for kernels in (False, True):
+        linear, norm, x, grad, mask = parts(rows, inputs, outputs, masked)
+        linear.train(training), norm.train(training)
+        asked = [x.requires_grad_(), linear.weight]
+        if not training:
+            norm.requires_grad_(False), linear.bias.requires_grad_(False)
+        with use_kernels(kernels), torch.autocast(DEVICE.type, torch.bfloat16, enabled=kernels):
+            assert has_many_rows(x) is kernels
+            out = linear_norm(linear, norm, x, mask)
+        assert out.dtype == (dtype if kernels else torch.float32)
+        real = slice(None) if mask is None else mask
+        grads = torch.autograd.grad(out, [*asked, *norm.parameters()] if training else asked, grad.to(out.dtype))
+        sides.append((out[real].float(), *grads, norm.running_mean, norm.running_var))
+    for expected, actual in zip(*sides, strict=True):
+        assert actual.dtype == torch.float32
+        close(actual, expected, 2e-2 if dtype == torch.bfloat16 else 5e-5)
+
+
+@pytest.mark.parametrize(("rows", "width", "taken"), [(512, 16, True), (511, 16, False), (512, 15, False)])
+def test_which_rows_are_many(rows, width, taken):
+    x = torch.zeros(rows, width)
+    assert has_many_rows(x) is False
+    with torch.autocast("cpu", torch.bfloat16):
+        assert has_many_rows(x) is taken
+    with torch.autocast("cpu", torch.float16):
+        assert has_many_rows(x) is False
 
 
 @needs_triton

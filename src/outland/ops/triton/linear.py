@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.dropout import DropoutDraws
-from outland.ops.linear import MOST_ROWS
+from outland.ops.linear import has_many_rows
 from outland.ops.norm import NormState
-from outland.ops.triton.norm import MOST_BLOCKS, TILE_ROWS, batch_norm
+from outland.ops.triton import many_rows
+from outland.ops.triton.norm import batch_norm
 
-assert MOST_ROWS <= TILE_ROWS * MOST_BLOCKS, "batch norm must have the blocks of rows that moments are computed of"
+TILE_ROWS = 64
 
 
 def linear_norm(
@@ -32,6 +33,9 @@ def linear_norm(
     dropout: DropoutDraws | None = None,
 ) -> Tensor:
     """See `ops.linear_norm`; rows that are not marked become 0."""
+    if has_many_rows(x):
+        mapped, moments = many_rows.linear_moments(x, weight, bias, mask, state.training)
+        return batch_norm(mapped, mask, state, relu, dropout, moments)
     x, weight = x.contiguous(), weight.contiguous()
     if state.training:
         mapped, moments = _LinearMoments.apply(x, weight, bias, mask)

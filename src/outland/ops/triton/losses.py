@@ -23,10 +23,11 @@ class _MeanRisk(torch.autograd.Function):
         # The gradients are at hand once the loss is, so both are written; `backward` only scales them.
         out, grads = logits.new_empty((), dtype=torch.float32), torch.empty_like(logits, dtype=torch.float32)
         rows, width = logits.shape
+        tile = triton.next_power_of_2(rows), triton.next_power_of_2(width)
+        warps = min(max(tile[0] * tile[1] // 256, 4), 16)  # a thread that held more would run out of registers
         _mean_risk_forward[(1,)](
-            logits, y, mask, out, grads, rows, width,
-            kind, mask is not None, triton.next_power_of_2(rows), triton.next_power_of_2(width),
-        )  # fmt: skip
+            logits, y, mask, out, grads, rows, width, kind, mask is not None, *tile, num_warps=warps
+        )
         ctx.save_for_backward(grads)
         ctx.dtype = logits.dtype
         return out
@@ -40,13 +41,13 @@ class _MeanRisk(torch.autograd.Function):
 
 @triton.jit(do_not_specialize=["rows"])
 def _mean_risk_forward(
-    logits, y, mask, out, grads, rows, width,
+    logits, y, mask, out, grads, rows, WIDTH: tl.constexpr,
     KIND: tl.constexpr, MASKED: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     row, column = tl.arange(0, R), tl.arange(0, C)
-    in_rows, in_width = row < rows, column < width
+    in_rows, in_width = row < rows, column < WIDTH
     valid = in_rows[:, None] & in_width[None, :]
-    offset = row[:, None] * width + column[None, :]
+    offset = row[:, None] * WIDTH + column[None, :]
     value = tl.load(logits + offset, mask=valid, other=0).to(tl.float32)
     real = in_rows
     if MASKED:

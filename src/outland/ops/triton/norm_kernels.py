@@ -1,23 +1,35 @@
-"""What batch norm launches; rows come in tiles of R, columns of C, and the blocks of rows in P."""
+"""What batch norm launches; rows come in tiles of R, columns of C.
+
+Widths are known when a kernel is compiled, so that several numbers are read at once; sums are kept for each entry of a
+tile and put together after the last.
+"""
 
 import triton
 import triton.language as tl
 
+_PARTS = tl.constexpr(32)  # blocks of rows that are put together at a time
+
 
 @triton.jit
-def _tile(rows, width, row, column):
+def _tile(rows, row, column, WIDTH: tl.constexpr):
     """Offsets of a tile's entries, and which of them exist."""
-    return row[:, None] * width + column[None, :], (row < rows)[:, None] & (column < width)[None, :]
+    return row[:, None] * WIDTH + column[None, :], (row < rows)[:, None] & (column < WIDTH)[None, :]
 
 
 @triton.jit
-def _marked_tile(mask, rows, width, row, column, MASKED: tl.constexpr):
-    """The same, and which entries are of rows that the mask marks."""
-    offset, in_tile = _tile(rows, width, row, column)
+def _marked_rows(mask, rows, row, MASKED: tl.constexpr):
+    """Which rows the mask marks."""
     marked = row < rows
     if MASKED:
         marked = tl.load(mask + row, mask=marked, other=0).to(tl.int1)
-    return offset, in_tile, marked[:, None] & in_tile
+    return marked
+
+
+@triton.jit
+def _marked_tile(mask, rows, row, column, WIDTH: tl.constexpr, MASKED: tl.constexpr):
+    """Offsets of a tile's entries, which of them exist, and which are of rows that the mask marks."""
+    offset, in_tile = _tile(rows, row, column, WIDTH)
+    return offset, in_tile, _marked_rows(mask, rows, row, MASKED)[:, None] & in_tile
 
 
 @triton.jit
@@ -26,65 +38,96 @@ def _pair(first, second, column, valid):
     return tl.load(first + column, mask=valid, other=0), tl.load(second + column, mask=valid, other=0)
 
 
+@triton.jit
+def _dropped(values, seed, salt, p, row, WIDTH: tl.constexpr, C: tl.constexpr):
+    """A tile of which each entry is 0 with probability `p`, and else scaled up.
+
+    A call of Philox, in the seven rounds that pass tests of randomness, gives the draws of four columns.
+    """
+    group = tl.program_id(1) * (C // 4) + tl.arange(0, C // 4)
+    first, second, third, fourth = tl.randint4x(
+        tl.load(seed) + salt, row[:, None] * tl.cdiv(WIDTH, 4) + group[None, :], n_rounds=7
+    )
+    draws = tl.join(tl.join(first, third), tl.join(second, fourth)).reshape(values.shape)
+    threshold = (tl.full((1, 1), p, tl.float32) * 2147483648.0).to(tl.uint32)
+    return tl.where((draws.to(tl.uint32) >> 1) < threshold, 0, values * (1 / (1 - p)))
+
+
 @triton.jit(do_not_specialize=["rows", "rows_each"])
-def norm_moments(x, mask, parts, rows, width, rows_each, MASKED: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
-    """Of each block of rows: how many are marked, their mean, and their squares about it; tile by tile (Chan)."""
+def norm_moments(
+    x, mask, parts, rows, WIDTH: tl.constexpr, rows_each,
+    MASKED: tl.constexpr, R: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
+):  # fmt: skip
+    """Of each block of rows: how many are marked, their mean, and their squares about it.
+
+    Sums are of what is left of each row when the block's first one is subtracted, which keeps their digits.
+    """
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    count = tl.zeros((C,), tl.float32)
-    mean = tl.zeros((C,), tl.float32)
-    squares = tl.zeros((C,), tl.float32)
-    for start in range(0, rows_each, R):
-        row = block * rows_each + start + tl.arange(0, R)
-        offset, _, marked = _marked_tile(mask, rows, width, row, column, MASKED)
-        value = tl.load(x + offset, mask=marked, other=0).to(tl.float32)
-        tile_count = tl.sum(marked.to(tl.float32), 0)
-        tile_mean = tl.sum(value, 0) / tl.maximum(tile_count, 1)
-        centred = tl.where(marked, value - tile_mean[None, :], 0)
-        new_count = tl.maximum(count + tile_count, 1)
-        step = tile_mean - mean
-        squares += tl.sum(centred * centred, 0) + step * step * count * tile_count / new_count
-        mean += step * tile_count / new_count
-        count += tile_count
-    plane = tl.num_programs(0) * width
-    offset, valid = block * width + column, column < width
-    tl.store(parts + offset, count, mask=valid)
-    tl.store(parts + plane + offset, mean, mask=valid)
-    tl.store(parts + 2 * plane + offset, squares, mask=valid)
+    valid, first = column < WIDTH, block * rows_each
+    is_real = valid & _marked_rows(mask, rows, first + tl.zeros_like(column), MASKED)
+    pivot = tl.load(x + first * WIDTH + column, mask=is_real, other=0).to(tl.float32)
+    counts = tl.zeros((R,), tl.float32)
+    sums = tl.zeros((R, C), tl.float32)
+    squares = tl.zeros((R, C), tl.float32)
+    for start in tl.range(0, rows_each, R, num_stages=S):
+        row = first + start + tl.arange(0, R)
+        real = _marked_rows(mask, rows, row, MASKED)
+        marked = real[:, None] & valid[None, :]
+        value = tl.load(x + row[:, None] * WIDTH + column[None, :], mask=marked, other=0).to(tl.float32)
+        value = tl.where(marked, value - pivot[None, :], 0)
+        counts += real.to(tl.float32)
+        sums += value
+        squares += value * value
+    count, total = tl.sum(counts, 0), tl.sum(sums, 0)
+    step = total / tl.maximum(count, 1)
+    offset, plane = block * WIDTH + column, tl.num_programs(0) * WIDTH
+    about = tl.sum(squares, 0) - step * total
+    tl.store(parts + offset, tl.zeros((C,), tl.float32) + count, mask=valid)
+    tl.store(parts + plane + offset, pivot + step, mask=valid)
+    tl.store(parts + 2 * plane + offset, tl.where(about < 0, 0, about), mask=valid)
 
 
 @triton.jit
-def _combine(parts, blocks, width, column, P: tl.constexpr):
-    """Count, mean and variance of all rows, from the moments of their blocks."""
-    plane = blocks * width
-    part, in_parts = _tile(blocks, width, tl.arange(0, P), column)
-    counts = tl.load(parts + part, mask=in_parts, other=0)
-    means = tl.load(parts + plane + part, mask=in_parts, other=0)
-    squares = tl.load(parts + 2 * plane + part, mask=in_parts, other=0)
+def _combine(parts, blocks, column, WIDTH: tl.constexpr, C: tl.constexpr):
+    """Count, mean and variance of all rows, from the moments of their blocks; about the first block's mean."""
+    plane, valid = blocks * WIDTH, column < WIDTH
+    pivot = tl.load(parts + plane + column, mask=valid, other=0)
+    counts = tl.zeros((_PARTS,), tl.float32)
+    sums = tl.zeros((_PARTS, C), tl.float32)
+    squares = tl.zeros((_PARTS, C), tl.float32)
+    for start in range(0, blocks, _PARTS):
+        block = start + tl.arange(0, _PARTS)
+        offset, in_parts = _tile(blocks, block, column, WIDTH)
+        count = tl.load(parts + block * WIDTH, mask=block < blocks, other=0)
+        away = tl.load(parts + plane + offset, mask=in_parts, other=0) - pivot[None, :]
+        counts += count
+        sums += count[:, None] * away
+        squares += count[:, None] * away * away + tl.load(parts + 2 * plane + offset, mask=in_parts, other=0)
     count = tl.sum(counts, 0)
-    mean = tl.sum(counts * means, 0) / tl.maximum(count, 1)
-    centred = means - mean[None, :]
-    return count, mean, tl.sum(squares + counts * centred * centred, 0) / tl.maximum(count, 1)
+    step = tl.sum(sums, 0) / tl.maximum(count, 1)
+    variance = tl.sum(squares, 0) / tl.maximum(count, 1) - step * step
+    return count, pivot + step, tl.where(variance < 0, 0, variance)
 
 
 @triton.jit(do_not_specialize=["rows", "rows_each", "blocks", "salt"])
 def norm_forward(
     x, mask, weight, bias, running_mean, running_variance, num_batches, seed, parts, stats, out,
-    rows, width, rows_each, blocks, momentum, eps, p, salt,
+    rows, WIDTH: tl.constexpr, rows_each, blocks, momentum, eps, p, salt,
     TRAINING: tl.constexpr, MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr,
-    R: tl.constexpr, C: tl.constexpr, P: tl.constexpr,
+    R: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """Combine the blocks' moments, update the running statistics, and write the rows."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    valid = column < width
+    valid = column < WIDTH
     if TRAINING:
-        count, mean, variance = _combine(parts, blocks, width, column, P)
+        count, mean, variance = _combine(parts, blocks, column, WIDTH, C)
         if block == 0:
             unbiased = variance * count / tl.maximum(count - 1, 1)
             old_mean = tl.load(running_mean + column, mask=valid, other=0)
             old_variance = tl.load(running_variance + column, mask=valid, other=0)
             tl.store(running_mean + column, old_mean + momentum * (mean - old_mean), mask=valid)
             tl.store(running_variance + column, old_variance + momentum * (unbiased - old_variance), mask=valid)
-            tl.store(stats + 2 * width + column, tl.maximum(count, 1), mask=valid)
+            tl.store(stats + 2 * WIDTH + column, tl.maximum(count, 1), mask=valid)
             if tl.program_id(1) == 0:
                 tl.store(num_batches, tl.load(num_batches) + 1)
     else:
@@ -93,36 +136,37 @@ def norm_forward(
     scale = tl.rsqrt(variance + eps)
     if block == 0:
         tl.store(stats + column, mean, mask=valid)
-        tl.store(stats + width + column, scale, mask=valid)
+        tl.store(stats + WIDTH + column, scale, mask=valid)
     gain, shift = _pair(weight, bias, column, valid)
-    for start in range(0, rows_each, R):
+    for start in tl.range(0, rows_each, R, num_stages=S):
         row = block * rows_each + start + tl.arange(0, R)
-        offset, in_tile, marked = _marked_tile(mask, rows, width, row, column, MASKED)
+        offset, in_tile, marked = _marked_tile(mask, rows, row, column, WIDTH, MASKED)
         value = tl.load(x + offset, mask=marked, other=0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] * gain[None, :] + shift[None, :]
         if RELU:
             value = tl.where(value < 0, 0, value)  # not a maximum, which would make 0 of NaN
         if DROP:
-            value = tl.where(tl.rand(tl.load(seed) + salt, offset) >= p, value / (1 - p), 0)
+            value = _dropped(value, seed, salt, p, row, WIDTH, C)
         tl.store(out + offset, tl.where(marked, value, 0), mask=in_tile)
 
 
 @triton.jit
-def _scaled(x, mask, row, rows, column, width, mean, scale, MASKED: tl.constexpr):
+def _scaled(x, mask, row, rows, column, mean, scale, WIDTH: tl.constexpr, MASKED: tl.constexpr):
     """Of a tile: offsets, which entries exist, which are marked, and their normalised values."""
-    offset, in_tile, marked = _marked_tile(mask, rows, width, row, column, MASKED)
+    offset, in_tile, marked = _marked_tile(mask, rows, row, column, WIDTH, MASKED)
     scaled = (tl.load(x + offset, mask=marked, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
     return offset, in_tile, marked, scaled
 
 
 @triton.jit
 def _activation_backward(
-    grad, offset, marked, scaled, gain, shift, seed, p, salt, RELU: tl.constexpr, DROP: tl.constexpr
+    grad, offset, marked, scaled, gain, shift, seed, p, salt, row,
+    WIDTH: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """The gradient of a tile before dropout and ReLU."""
     grad_out = tl.load(grad + offset, mask=marked, other=0).to(tl.float32)
     if DROP:
-        grad_out = tl.where(tl.rand(tl.load(seed) + salt, offset) >= p, grad_out / (1 - p), 0)
+        grad_out = _dropped(grad_out, seed, salt, p, row, WIDTH, C)
     if RELU:
         grad_out = tl.where(scaled * gain[None, :] + shift[None, :] > 0, grad_out, 0)
     return grad_out
@@ -130,65 +174,82 @@ def _activation_backward(
 
 @triton.jit(do_not_specialize=["rows", "rows_each", "salt"])
 def norm_grad_sums(
-    x, mask, grad, weight, bias, seed, stats, parts, rows, width, rows_each, p, salt,
-    MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    x, mask, grad, weight, bias, seed, stats, parts, rows, WIDTH: tl.constexpr, rows_each, p, salt,
+    MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """Of each block of rows: the sums of gradients, and of gradients times normalised values."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    valid = column < width
-    mean, scale = _pair(stats, stats + width, column, valid)
+    valid = column < WIDTH
+    mean, scale = _pair(stats, stats + WIDTH, column, valid)
     gain, shift = _pair(weight, bias, column, valid)
-    grad_sum = tl.zeros((C,), tl.float32)
-    product_sum = tl.zeros((C,), tl.float32)
-    for start in range(0, rows_each, R):
+    grads = tl.zeros((R, C), tl.float32)
+    products = tl.zeros((R, C), tl.float32)
+    for start in tl.range(0, rows_each, R, num_stages=S):
         row = block * rows_each + start + tl.arange(0, R)
-        offset, _, marked, scaled = _scaled(x, mask, row, rows, column, width, mean, scale, MASKED)
-        grad_out = _activation_backward(grad, offset, marked, scaled, gain, shift, seed, p, salt, RELU, DROP)
-        grad_sum += tl.sum(grad_out, 0)
-        product_sum += tl.sum(grad_out * scaled, 0)
-    offset = block * width + column
-    tl.store(parts + offset, grad_sum, mask=valid)
-    tl.store(parts + tl.num_programs(0) * width + offset, product_sum, mask=valid)
+        offset, _, marked, scaled = _scaled(x, mask, row, rows, column, mean, scale, WIDTH, MASKED)
+        grad_out = _activation_backward(
+            grad, offset, marked, scaled, gain, shift, seed, p, salt, row, WIDTH, RELU, DROP, C
+        )
+        grads += grad_out
+        products += grad_out * scaled
+    offset = block * WIDTH + column
+    tl.store(parts + offset, tl.sum(grads, 0), mask=valid)
+    tl.store(parts + tl.num_programs(0) * WIDTH + offset, tl.sum(products, 0), mask=valid)
+
+
+@triton.jit
+def _sum_parts(parts, blocks, column, WIDTH: tl.constexpr, C: tl.constexpr):
+    """Both sums over the blocks."""
+    grads = tl.zeros((_PARTS, C), tl.float32)
+    products = tl.zeros((_PARTS, C), tl.float32)
+    for start in range(0, blocks, _PARTS):
+        part, in_parts = _tile(blocks, start + tl.arange(0, _PARTS), column, WIDTH)
+        grads += tl.load(parts + part, mask=in_parts, other=0)
+        products += tl.load(parts + blocks * WIDTH + part, mask=in_parts, other=0)
+    return tl.sum(grads, 0), tl.sum(products, 0)
 
 
 @triton.jit(do_not_specialize=["rows", "rows_each", "blocks", "salt"])
 def norm_backward(
     x, mask, grad, weight, bias, seed, stats, parts, grad_x, grad_weight, grad_bias,
-    rows, width, rows_each, blocks, p, salt,
-    MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr, P: tl.constexpr,
+    rows, WIDTH: tl.constexpr, rows_each, blocks, p, salt,
+    MASKED: tl.constexpr, RELU: tl.constexpr, DROP: tl.constexpr, R: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """Combine the blocks' sums and write the gradients of the rows, the weight and the bias."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    valid = column < width
-    part, in_parts = _tile(blocks, width, tl.arange(0, P), column)
-    grad_sum = tl.sum(tl.load(parts + part, mask=in_parts, other=0), 0)
-    product_sum = tl.sum(tl.load(parts + blocks * width + part, mask=in_parts, other=0), 0)
+    valid = column < WIDTH
+    grad_sum, product_sum = _sum_parts(parts, blocks, column, WIDTH, C)
     if block == 0:
         tl.store(grad_bias + column, grad_sum, mask=valid)
         tl.store(grad_weight + column, product_sum, mask=valid)
-    mean, scale = _pair(stats, stats + width, column, valid)
-    count = tl.load(stats + 2 * width + column, mask=valid, other=1)
+    mean, scale = _pair(stats, stats + WIDTH, column, valid)
+    count = tl.load(stats + 2 * WIDTH + column, mask=valid, other=1)
     gain, shift = _pair(weight, bias, column, valid)
-    for start in range(0, rows_each, R):
+    grad_mean, product_mean = grad_sum / count, product_sum / count
+    for start in tl.range(0, rows_each, R, num_stages=S):
         row = block * rows_each + start + tl.arange(0, R)
-        offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, width, mean, scale, MASKED)
-        grad_out = _activation_backward(grad, offset, marked, scaled, gain, shift, seed, p, salt, RELU, DROP)
-        grad_out -= (grad_sum[None, :] + scaled * product_sum[None, :]) / count[None, :]
+        offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, mean, scale, WIDTH, MASKED)
+        grad_out = _activation_backward(
+            grad, offset, marked, scaled, gain, shift, seed, p, salt, row, WIDTH, RELU, DROP, C
+        )
+        grad_out -= grad_mean[None, :] + scaled * product_mean[None, :]
         tl.store(grad_x + offset, tl.where(marked, grad_out * scale[None, :] * gain[None, :], 0), mask=in_tile)
 
 
 @triton.jit(do_not_specialize=["rows", "rows_each"])
 def fixed_norm_backward(
-    x, mask, grad, weight, bias, stats, grad_x, rows, width, rows_each,
-    MASKED: tl.constexpr, RELU: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    x, mask, grad, weight, bias, stats, grad_x, rows, WIDTH: tl.constexpr, rows_each,
+    MASKED: tl.constexpr, RELU: tl.constexpr, R: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """The gradients of the rows where mean and variance are constants."""
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    valid = column < width
-    mean, scale = _pair(stats, stats + width, column, valid)
+    valid = column < WIDTH
+    mean, scale = _pair(stats, stats + WIDTH, column, valid)
     gain, shift = _pair(weight, bias, column, valid)
-    for start in range(0, rows_each, R):
+    for start in tl.range(0, rows_each, R, num_stages=S):
         row = block * rows_each + start + tl.arange(0, R)
-        offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, width, mean, scale, MASKED)
-        grad_out = _activation_backward(grad, offset, marked, scaled, gain, shift, None, 0.0, 0, RELU, False)
+        offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, mean, scale, WIDTH, MASKED)
+        grad_out = _activation_backward(
+            grad, offset, marked, scaled, gain, shift, None, 0.0, 0, row, WIDTH, RELU, False, C
+        )
         tl.store(grad_x + offset, tl.where(marked, grad_out * scale[None, :] * gain[None, :], 0), mask=in_tile)

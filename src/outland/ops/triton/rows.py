@@ -80,10 +80,11 @@ class _Pool(torch.autograd.Function):
 
 @triton.jit
 def _segment_sum(
-    values, rowptr, perm, out, width, MEAN: tl.constexpr, PERM: tl.constexpr, K: tl.constexpr, C: tl.constexpr
+    values, rowptr, perm, out,
+    WIDTH: tl.constexpr, MEAN: tl.constexpr, PERM: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     group, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
-    in_width = column < width
+    in_width = column < WIDTH
     total = tl.zeros((C,), tl.float32)
     first, last = tl.load(rowptr + group), tl.load(rowptr + group + 1)
     for start in range(first, last, K):
@@ -93,27 +94,29 @@ def _segment_sum(
         if PERM:
             row = tl.load(perm + position, mask=in_group, other=0)
         mask = in_group[:, None] & in_width[None, :]
-        total += tl.sum(tl.load(values + row[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32), 0)
+        total += tl.sum(tl.load(values + row[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32), 0)
     if MEAN:
         total /= tl.maximum(last - first, 1).to(tl.float32)
-    tl.store(out + group * width + column, total, mask=in_width)
+    tl.store(out + group * WIDTH + column, total, mask=in_width)
 
 
 @triton.jit(do_not_specialize=["groups", "rows"])
-def _broadcast(values, index, ptr, out, groups, rows, width, MEAN: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
+def _broadcast(
+    values, index, ptr, out, groups, rows, WIDTH: tl.constexpr, MEAN: tl.constexpr, R: tl.constexpr, C: tl.constexpr
+):  # fmt: skip
     """Each row's group's values, divided by the group's size for a mean; 0 for a row of no group."""
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     column = tl.program_id(1) * C + tl.arange(0, C)
     in_rows = row < rows
     group = tl.load(index + row, mask=in_rows, other=0)
     clamped = tl.minimum(group, groups - 1)
-    mask = in_rows[:, None] & (column < width)[None, :]
-    value = tl.load(values + clamped[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
+    mask = in_rows[:, None] & (column < WIDTH)[None, :]
+    value = tl.load(values + clamped[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
     if MEAN:
         count = tl.load(ptr + clamped + 1, mask=in_rows, other=1) - tl.load(ptr + clamped, mask=in_rows, other=0)
         value /= tl.maximum(count, 1).to(tl.float32)[:, None]
     value = tl.where((group < groups)[:, None], value, 0)
-    tl.store(out + row[:, None] * width + column[None, :], value, mask=mask)
+    tl.store(out + row[:, None] * WIDTH + column[None, :], value, mask=mask)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -182,16 +185,16 @@ class _ScaleRows(torch.autograd.Function):
 
 @triton.jit(do_not_specialize=["rows"])
 def _scale_rows_backward(
-    x, weight, grad, grad_x, grad_weight, rows, width,
+    x, weight, grad, grad_x, grad_weight, rows, WIDTH: tl.constexpr,
     GRAD_X: tl.constexpr, GRAD_WEIGHT: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * R + tl.arange(0, R)
     in_rows = row < rows
     scale = tl.load(weight + row, mask=in_rows, other=0).to(tl.float32)
     total = tl.zeros((R,), tl.float32)
-    for start in range(0, width, C):
+    for start in range(0, WIDTH, C):
         column = start + tl.arange(0, C)
-        offset, mask = row.to(tl.int64)[:, None] * width + column[None, :], in_rows[:, None] & (column < width)[None, :]
+        offset, mask = row.to(tl.int64)[:, None] * WIDTH + column[None, :], in_rows[:, None] & (column < WIDTH)[None, :]
         grad_out = tl.load(grad + offset, mask=mask, other=0).to(tl.float32)
         if GRAD_X:
             tl.store(grad_x + offset, grad_out * scale[:, None], mask=mask)
@@ -238,21 +241,21 @@ class _EmbeddingSum(torch.autograd.Function):
 
 @triton.jit(do_not_specialize=["rows"])
 def _embedding_sum_forward(
-    values, offsets, table, out, rows, width, COUNT: tl.constexpr, R: tl.constexpr, C: tl.constexpr
-):
+    values, offsets, table, out, rows, WIDTH: tl.constexpr, COUNT: tl.constexpr, R: tl.constexpr, C: tl.constexpr
+):  # fmt: skip
     row, column = tl.program_id(0) * R + tl.arange(0, R), tl.program_id(1) * C + tl.arange(0, C)
     in_rows = row < rows
-    mask = in_rows[:, None] & (column < width)[None, :]
+    mask = in_rows[:, None] & (column < WIDTH)[None, :]
     total = tl.zeros((R, C), tl.float32)
     for feature in tl.static_range(COUNT):
         entry = tl.load(values + row * COUNT + feature, mask=in_rows, other=0).to(tl.int64) + tl.load(offsets + feature)
-        total += tl.load(table + entry[:, None] * width + column[None, :], mask=mask, other=0).to(tl.float32)
-    tl.store(out + row.to(tl.int64)[:, None] * width + column[None, :], total, mask=mask)
+        total += tl.load(table + entry[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+    tl.store(out + row.to(tl.int64)[:, None] * WIDTH + column[None, :], total, mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "rows_each"])
 def _embedding_sum_backward(
-    values, offsets, grad, partial, rows, width, entries, rows_each, COUNT: tl.constexpr,
+    values, offsets, grad, partial, rows, WIDTH: tl.constexpr, entries, rows_each, COUNT: tl.constexpr,
     V: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
@@ -261,13 +264,13 @@ def _embedding_sum_backward(
     for start in range(0, rows_each, R):
         row = block * rows_each + start + tl.arange(0, R)
         in_rows = row < rows
-        mask = in_rows[:, None] & (column < width)[None, :]
-        grad_out = tl.load(grad + row.to(tl.int64)[:, None] * width + column[None, :], mask=mask, other=0)
+        mask = in_rows[:, None] & (column < WIDTH)[None, :]
+        grad_out = tl.load(grad + row.to(tl.int64)[:, None] * WIDTH + column[None, :], mask=mask, other=0)
         one_hot = tl.zeros((V, R), tl.float32)
         for feature in tl.static_range(COUNT):
             index = tl.load(values + row * COUNT + feature, mask=in_rows, other=0).to(tl.int64)
             index += tl.load(offsets + feature)
             one_hot += (index[None, :] == entry[:, None]).to(tl.float32)
         total += tl.dot(one_hot, grad_out.to(tl.float32), input_precision="ieee")
-    offset = (block * entries + entry[:, None]) * width + column[None, :]
-    tl.store(partial + offset, total, mask=(entry < entries)[:, None] & (column < width)[None, :])
+    offset = (block * entries + entry[:, None]) * WIDTH + column[None, :]
+    tl.store(partial + offset, total, mask=(entry < entries)[:, None] & (column < WIDTH)[None, :])
