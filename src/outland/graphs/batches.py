@@ -18,6 +18,7 @@ from outland.ops import BatchShape, CollateSource
 
 Layout = Literal["exact", "padded"]
 MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # collated together
+_SMALL, _SPREAD, _MARGIN = 4096, 1.08, 1.02  # of the shapes that batches are padded to
 
 
 class Gatherer:
@@ -195,9 +196,10 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class ShapeLadder:
-    """A few shapes, smallest first; a batch is padded to the first that holds it.
+    """One shape or a few, smallest first; a batch is padded to the first that holds it.
 
-    Few, because each is captured by itself; fitted to the data, so that little is padding.
+    Few, because each is captured by itself, which takes as long as some hundred replays. One will do where batches
+    differ little, and where they are small: the time of a step is then that of its launches.
     """
 
     ladder: list[BatchShape]
@@ -206,9 +208,13 @@ class ShapeLadder:
     def covering(cls, graphs: int, sizes: list[tuple[int, int]]) -> "ShapeLadder":
         """Shapes for batches with so many nodes and edges: from one for the small ones to one for all."""
         nodes, edges = torch.tensor(sizes, dtype=torch.double).T
+        differ_little = all(column.max() <= _SPREAD * column.median() for column in (nodes, edges))
+        shares = (1.0,) if differ_little or nodes.max() <= _SMALL else (0.5, 0.9, 1.0)
         ladder = (
-            BatchShape(graphs, *(round_up(math.ceil(column.quantile(share))) for column in (nodes + 1, edges)))
-            for share in (0.3, 0.6, 0.9, 1.0)
+            BatchShape(
+                graphs, *(round_up(math.ceil(_MARGIN * column.quantile(share))) for column in (nodes + 1, edges))
+            )
+            for share in shares
         )
         return cls(list(dict.fromkeys(ladder)))
 

@@ -8,7 +8,7 @@ one by one takes longer than running them.
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -26,8 +26,45 @@ def wait_for(steps: Iterator[Event]) -> None:
             event.synchronize()
 
 
+class CaptureSlot:
+    """A CUDA stream and a memory pool, which runs use one after another.
+
+    What one run allocated the next finds in PyTorch's cache, which keeps memory by stream and pool: to ask the driver
+    for memory anew would stop all runs for a moment.
+    """
+
+    _free: ClassVar[list["CaptureSlot"]] = []
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.stream = device, torch.cuda.Stream(device)
+        self.pool: Any = torch.cuda.graph_pool_handle()
+        self._anchor = torch.cuda.CUDAGraph()  # a pool is given up with its last graph, so one stays
+        counter = torch.zeros((), device=device)
+        with torch.cuda.stream(self.stream):
+            self._anchor.capture_begin(self.pool, capture_error_mode="thread_local")
+            counter.add_(1)
+            self._anchor.capture_end()
+
+    @classmethod
+    def take(cls, device: torch.device) -> "CaptureSlot":
+        """A slot that no run uses, or a new one."""
+        for position, slot in reversed(list(enumerate(cls._free))):
+            if slot.device == device:
+                return cls._free.pop(position)
+        return cls(device)
+
+    def give_back(self) -> None:
+        """Let another run use it."""
+        self._free.append(self)
+
+    @classmethod
+    def drop_unused(cls) -> None:
+        """Give up the memory of those that no run uses."""
+        cls._free.clear()
+
+
 class GraphCapture:
-    """Captures the programs of one run, on a CUDA stream and in a memory pool of its own.
+    """Captures the programs of one run, on a CUDA stream and in a memory pool that are its own until `close`.
 
     Off a GPU a program is simply called again.
     """
@@ -36,8 +73,13 @@ class GraphCapture:
         self.device = device
         self.generators: tuple[torch.Generator, ...] = ()  # of the run, which a captured program goes on drawing from
         self.refusal: str | None = None  # why a program could not be captured, if one could not
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._pool: Any = None
+        self._slot = CaptureSlot.take(device) if device.type == "cuda" else None
+
+    def close(self) -> None:
+        """Give stream and memory back; what was captured must not be replayed any more."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.give_back()
 
     def on_stream(self, steps: Iterator[Event]) -> Iterator[Event]:
         """Advance `steps` on the run's own CUDA stream; the caller's stream is current in between.
@@ -45,14 +87,14 @@ class GraphCapture:
         The run comes after what was launched before its first step, and before what follows its last; in between the
         two streams do not wait for each other, so that several runs go on at the same time.
         """
-        if self._stream is None:
+        if self._slot is None:
             yield from steps
             return
-        outside = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(outside)
+        outside, own = torch.cuda.current_stream(self.device), self._slot.stream
+        own.wait_stream(outside)
         try:
             while True:
-                torch.cuda.set_stream(self._stream)  # which takes a fifth of the time of the context manager
+                torch.cuda.set_stream(own)  # which takes a fifth of the time of the context manager
                 try:
                     event = next(steps)
                 except StopIteration:
@@ -61,7 +103,7 @@ class GraphCapture:
                     torch.cuda.set_stream(outside)
                 yield event
         finally:
-            outside.wait_stream(self._stream)
+            outside.wait_stream(own)
 
     def capture(self, program: Program, generators: Sequence[torch.Generator] | None = None) -> Program:
         """A replay of `program`, which must have been called before, so that all it creates once is there.
@@ -69,13 +111,13 @@ class GraphCapture:
         It may draw from `generators`, by default from all of the run; each costs two launches a replay. A program that
         cannot be captured is returned as it is, and `refusal` says why.
         """
-        if self._stream is None or self.refusal is not None:
+        if self._slot is None or self.refusal is not None:
             return program
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators if generators is None else generators:
             graph.register_generator_state(generator)
         try:
-            with self._capturing(graph):
+            with _capturing(graph, self._slot):
                 program()
         except torch.OutOfMemoryError:
             raise
@@ -83,30 +125,29 @@ class GraphCapture:
             self.refusal = str(problem).strip().partition("\n")[0]
             torch.cuda.synchronize(self.device)
             return program
-        self._pool = self._pool or graph.pool()
         replay: Program = graph.replay
         return replay
 
-    @contextmanager
-    def _capturing(self, graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-        """As `torch.cuda.graph`, which also waits for the device, collects garbage and empties PyTorch's cache.
 
-        All three would stop the runs beside this one. Garbage is not collected while a capture lasts, for it may hold
-        graphs of other runs, whose release is not allowed then.
-        """
-        assert self._stream is not None
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            with torch.cuda.stream(self._stream):
-                graph.capture_begin(self._pool, capture_error_mode="thread_local")
-                try:
-                    yield
-                finally:
-                    graph.capture_end()
-        finally:
-            if collects:
-                gc.enable()
+@contextmanager
+def _capturing(graph: torch.cuda.CUDAGraph, slot: CaptureSlot) -> Iterator[None]:
+    """As `torch.cuda.graph`, which also waits for the device, collects garbage and empties PyTorch's cache.
+
+    All three would stop the runs beside this one. Garbage is not collected while a capture lasts, for it may hold
+    graphs of other runs, whose release is not allowed then.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.stream(slot.stream):
+            graph.capture_begin(slot.pool, capture_error_mode="thread_local")
+            try:
+                yield
+            finally:
+                graph.capture_end()
+    finally:
+        if collects:
+            gc.enable()
 
 
 class CapturedProgress:

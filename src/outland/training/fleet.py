@@ -16,6 +16,7 @@ from outland.graphs import Cache, Splits
 from outland.spec import RunSpec, load_splits
 from outland.stopping import stop_on_sigterm
 from outland.training.callbacks import Callback
+from outland.training.capture import CaptureSlot
 from outland.training.runs import Run
 from outland.training.scheduler import WIDTH, ActiveRun, FleetResult, Load, MemoryBudget, Scheduler
 
@@ -72,6 +73,7 @@ def _release_memory(device: torch.device) -> None:
     """Free what ended runs held. Their parts point at one another, so that it takes the garbage collector."""
     gc.collect()
     if device.type == "cuda":
+        CaptureSlot.drop_unused()
         torch.cuda.synchronize(device)
         torch.cuda.empty_cache()
 

@@ -78,7 +78,11 @@ class Training:
 
     def steps(self) -> Generator[Event, None, None]:
         """Train, with a pause after each step, on the run's own CUDA stream."""
-        yield from self.trainer.capture.on_stream(self.trainer.steps())
+        capture = self.trainer.capture
+        try:
+            yield from capture.on_stream(self.trainer.steps())
+        finally:
+            capture.close()
 
     def record(self) -> RunRecord:
         """The record of the finished training."""
