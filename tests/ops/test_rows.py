@@ -124,3 +124,16 @@ def test_the_kernel_of_embeddings_equals_the_plain_form(rows, width, sizes):
     out.backward(grad)
     expected.backward(grad)
     close(ours.grad, plain.grad)
+
+
+@needs_triton
+def test_embeddings_are_in_the_precision_of_autocast():
+    table, values = torch.randn(7, 20).to(DEVICE).requires_grad_(), torch.tensor([[0, 1], [3, 0], [3, 2]]).to(DEVICE)
+    offsets = torch.tensor([0, 4]).to(DEVICE)
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        out = embedding_sum.kernel(table, values, offsets)
+    assert out.dtype == torch.bfloat16
+    close(out.float(), embedding_sum.plain(table, values, offsets), 2**-7)  # the interpreter cuts bits off
+    out.backward(torch.ones_like(out))
+    assert table.grad.dtype == torch.float32
+    assert table.grad[:, 0].tolist() == [1, 0, 0, 2, 1, 1, 1]

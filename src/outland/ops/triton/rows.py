@@ -15,7 +15,7 @@ from outland.ops.csr import EdgeCSR, Segments, flatten_rows
 from outland.ops.rows import GatherRows, ScatterRows
 
 _TILE_ROWS = 4  # of scaled rows
-_ROWS, _COLUMNS, _ROWS_EACH = 32, 64, 256  # of embeddings
+_ROWS, _COLUMNS, _ROWS_EACH = 32, 64, 128  # of embeddings
 
 
 def gather_rows(values: Tensor, index: Tensor, csr: EdgeCSR) -> Tensor:
@@ -205,7 +205,7 @@ def _scale_rows_backward(
 
 
 def embedding_sum(table: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
-    """See `ops.embedding_sum`."""
+    """See `ops.embedding_sum`; under autocast in its precision, as the layers after it would round."""
     return _EmbeddingSum.apply(values.contiguous(), offsets, table)
 
 
@@ -213,7 +213,9 @@ class _EmbeddingSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, offsets: Tensor, table: Tensor) -> Tensor:
         rows, width = len(values), table.shape[1]
-        out = table.new_empty(rows, width)
+        kind = table.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else table.dtype
+        out = table.new_empty(rows, width, dtype=dtype)
         if rows:
             grid = (triton.cdiv(rows, _ROWS), triton.cdiv(width, _COLUMNS))
             _embedding_sum_forward[grid](values, offsets, table, out, rows, width, values.shape[1], _ROWS, _COLUMNS)
@@ -226,7 +228,8 @@ class _EmbeddingSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         values, offsets = ctx.saved_tensors
         rows, width = grad.shape
-        rows_each = max(_ROWS_EACH, triton.cdiv(triton.cdiv(rows, 64), _ROWS) * _ROWS)
+        most_blocks = 64 if ctx.entries > 64 else 256  # each writes a table
+        rows_each = max(_ROWS_EACH, triton.cdiv(triton.cdiv(rows, most_blocks), _ROWS) * _ROWS)
         blocks = triton.cdiv(rows, rows_each)
         partial = grad.new_empty(blocks, ctx.entries, width, dtype=torch.float32)
         entries = max(16, triton.next_power_of_2(ctx.entries))
