@@ -32,14 +32,8 @@ SWEEPS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         "norm",
         [
             {"TILE": (rows, columns, stages), "WARPS": warps, "MOST_BLOCKS": blocks}
-            for rows, columns, warps, stages, blocks in (
-                (64, 64, 4, 1, 52),
-                (32, 64, 4, 1, 105),
-                (64, 64, 8, 1, 105),
-                (32, 64, 4, 3, 52),
-                (64, 64, 4, 2, 52),
-                (32, 128, 4, 1, 88),
-            )
+            for rows, columns, warps in ((64, 64, 4), (32, 64, 4), (32, 128, 4), (64, 128, 8))
+            for stages, blocks in ((1, 52), (1, 105), (3, 52))
         ],
     ),
     "linear": (
@@ -68,20 +62,7 @@ SWEEPS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             )
         ],
     ),
-    "aggregate": (
-        "aggregate",
-        [
-            {"WARPS": warps, "COLUMNS": columns, "DEPTH": depth, "WHOLE_DEPTH": whole}
-            for warps, columns, depth, whole in (
-                (16, 128, 4, 2),
-                (8, 128, 4, 2),
-                (16, 128, 8, 1),
-                (8, 128, 2, 4),
-                (16, 64, 4, 1),
-                (4, 128, 4, 1),
-            )
-        ],
-    ),
+    "aggregate": ("aggregate", [{}]),
 }
 
 

@@ -1,8 +1,4 @@
-"""Sums over the neighbours of each node; messages are not written edge by edge.
-
-A program takes as many nodes as it has warps, mostly of one graph, whose neighbours are the same few rows: they are
-read from memory once and then from the cache next to the processor.
-"""
+"""Sums over the neighbours of each node, one program a node; messages are not written edge by edge."""
 
 from typing import Any
 
@@ -13,11 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Edges
-from outland.ops.triton.rows import rows_at_once
-
-WARPS, SMALL_WARPS, SMALL = 16, 4, 2048  # of a program, where there are more nodes than that, and where not
-COLUMNS = 128  # of a block
-DEPTH, WHOLE_DEPTH = 4, 2  # neighbours read at a time, by programs with some columns and with all
+from outland.ops.triton.rows import column_blocks, rows_at_once
 
 
 def sum_neighbours(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
@@ -53,11 +45,14 @@ class _Aggregate(torch.autograd.Function):
         assert edges.incoming is not None
         rowptr, perm, col = edges.incoming
         out = torch.empty_like(x)
-        grid, tile, warps = _tile(x, col, whole=False)
+        block, (rows, blocks) = column_blocks(*x.shape)
+        depth = rows_at_once(col, rows)
+        nodes, warps = _nodes_and_warps(rows, depth, whole=False)
         flags = (weight is not None, state is not None, eps is not None, relu, perm is not None)
-        _aggregate_forward[grid](
-            x, weight, state, eps, rowptr, perm, col, out, *x.shape, *flags, *tile, num_warps=warps
-        )
+        _aggregate_forward[triton.cdiv(rows, nodes), blocks](
+            x, weight, state, eps, rowptr, perm, col, out, rows, x.shape[1],
+            *flags, nodes, depth, block, num_warps=warps,
+        )  # fmt: skip
         ctx.save_for_backward(x, weight, state, eps)
         ctx.relu, ctx.outgoing = relu, edges.outgoing
         return out
@@ -68,111 +63,93 @@ class _Aggregate(torch.autograd.Function):
         x, weight, state, eps = ctx.saved_tensors
         rowptr, perm, col = ctx.outgoing
         needs = needs_x, needs_weight, needs_state, needs_eps = ctx.needs_input_grad[:4]
-        grid, tile, warps = _tile(x, col, whole=needs_weight)
+        block, (_, blocks) = column_blocks(len(x), x.shape[1], needs_weight)
         grad_x = torch.empty_like(x) if needs_x else None
         grad_weight = torch.empty_like(weight) if needs_weight else None
         grad_state = torch.empty_like(state) if needs_state else None
-        grad_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
         flags = (weight is not None, state is not None, eps is not None, ctx.relu, perm is not None)
+        depth = rows_at_once(col, len(x))
+        nodes, warps = _nodes_and_warps(len(x), depth, needs_weight)
+        grid = triton.cdiv(len(x), nodes), blocks
+        grad_eps = x.new_empty(grid, dtype=torch.float32) if needs_eps else None
         _aggregate_backward[grid](
             x, weight, state, eps, grad.contiguous(), rowptr, perm, col, grad_x, grad_weight, grad_state, grad_eps,
-            *x.shape, len(col), *flags, *needs, *tile, num_warps=warps,
+            len(x), x.shape[1], len(col), *flags, *needs, nodes, depth, block, num_warps=warps,
         )  # fmt: skip
         total = None if grad_eps is None else grad_eps.sum().reshape(eps.shape).to(eps.dtype)
         return grad_x, grad_weight, grad_state, total, None, None
 
 
-def _tile(x: Tensor, col: Tensor, whole: bool) -> tuple[tuple[int, int], tuple[int, int, int, int], int]:
-    """The grid, a program's tile (neighbours, blocks of columns, nodes, columns of a block), and its warps.
+def _nodes_and_warps(nodes: int, depth: int, whole: bool) -> tuple[int, int]:
+    """Nodes that a program takes one after another, and its warps: the fastest measured on an H200.
 
-    A warp has a row of a node; `whole` is all blocks of columns in one program.
+    Neighbours of one node are often neighbours of the next, which pays on large, dense batches.
     """
-    (nodes, width), warps = x.shape, WARPS if len(x) > SMALL else SMALL_WARPS
-    columns = triton.next_power_of_2(min(width, COLUMNS))
-    blocks = triton.cdiv(width, columns)
-    rows, together = warps * max(1, 128 // columns), triton.next_power_of_2(blocks) if whole else 1
-    depth = rows_at_once(col, nodes, DEPTH if together == 1 else WHOLE_DEPTH)
-    return (triton.cdiv(nodes, rows), triton.cdiv(blocks, together)), (depth, together, rows, columns), warps
-
-
-@triton.jit
-def _group(rowptr, count, R: tl.constexpr):
-    """Nodes of a program, which of them exist, and where the edges of each begin and end."""
-    node = tl.program_id(0) * R + tl.arange(0, R)
-    exists = node < count
-    first, last = tl.load(rowptr + node, mask=exists, other=0), tl.load(rowptr + node + 1, mask=exists, other=0)
-    return node, exists, first.to(tl.int32), last.to(tl.int32)
-
-
-@triton.jit
-def _columns(B: tl.constexpr, C: tl.constexpr):
-    """Columns of a program, block by block `[B, 1, C]`."""
-    block = tl.program_id(1) * B + tl.arange(0, B)
-    return block[:, None, None] * C + tl.arange(0, C)[None, None, :]
+    large, dense = nodes > 8192, depth > 2
+    if whole:
+        return (4, 2) if large and dense else (1, 1)
+    return 4 if nodes > 2048 else 1, 1 if large else 4
 
 
 @triton.jit
 def _edge(perm, position, in_group, PERM: tl.constexpr):
     """The edges at some positions of a grouping."""
-    edge = position.to(tl.int64)
+    edge = position
     if PERM:
         edge = tl.load(perm + position, mask=in_group, other=0)
     return edge
-
-
-@triton.jit
-def _rows(values, row, column, mask, WIDTH: tl.constexpr):
-    """Rows `[K, B, R, C]` of the values at `row` `[K, R]`."""
-    offset = row[:, None, :, None] * WIDTH + column[None, :, :, :]
-    return tl.load(values + offset, mask=mask, other=0).to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["count"])
 def _aggregate_forward(
     x, weight, state, eps, rowptr, perm, col, out, count, WIDTH: tl.constexpr,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, EPS: tl.constexpr, RELU: tl.constexpr, PERM: tl.constexpr,
-    K: tl.constexpr, B: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    NODES: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    column = _columns(B, C)
-    node, exists, first, last = _group(rowptr, count, R)
-    total = tl.zeros((B, R, C), tl.float32)
-    for start in range(0, tl.max(last - first, 0), K):
-        position = (first + start)[None, :] + tl.arange(0, K)[:, None]
-        in_group = position < last[None, :]
-        mask = in_group[:, None, :, None] & (column < WIDTH)[None, :, :, :]
-        message = _rows(x, tl.load(col + position, mask=in_group, other=0), column, mask, WIDTH)
-        edge = _edge(perm, position, in_group, PERM)
-        if STATE:
-            message += _rows(state, edge, column, mask, WIDTH)
-        if RELU:
-            message = tl.where(message < 0, 0, message)
-        if WEIGHT:
-            message *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None, :, None]
-        total += tl.sum(message, 0)
-    offset, mask = node[None, :, None] * WIDTH + column, exists[None, :, None] & (column < WIDTH)
-    if EPS:
-        total += (1 + tl.load(eps)) * tl.load(x + offset, mask=mask, other=0).to(tl.float32)
-    tl.store(out + offset, total, mask=mask)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    in_width = column < WIDTH
+    begin = tl.program_id(0).to(tl.int64) * NODES
+    for node in range(begin, tl.minimum(begin + NODES, count)):
+        total = tl.zeros((C,), tl.float32)
+        first, last = tl.load(rowptr + node), tl.load(rowptr + node + 1)
+        for start in range(first, last, K):
+            position = start + tl.arange(0, K)
+            in_group = position < last
+            mask = in_group[:, None] & in_width[None, :]
+            source = tl.load(col + position, mask=in_group, other=0)
+            message = tl.load(x + source[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+            edge = _edge(perm, position, in_group, PERM)
+            if STATE:
+                message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+            if RELU:
+                message = tl.where(message < 0, 0, message)
+            if WEIGHT:
+                message *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None]
+            total += tl.sum(message, 0)
+        offset = node * WIDTH + column
+        if EPS:
+            total += (1 + tl.load(eps)) * tl.load(x + offset, mask=in_width, other=0).to(tl.float32)
+        tl.store(out + offset, total, mask=in_width)
 
 
 @triton.jit
 def _zero_padding(
     grad_weight, grad_state, last_ptr, rows, column, WIDTH: tl.constexpr,
-    GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, B: tl.constexpr, C: tl.constexpr,
+    GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """No gradient to edges of no group, which are the last rows."""
     for padding in range(tl.load(last_ptr) + tl.program_id(0), rows, tl.num_programs(0)):
         if GRAD_WEIGHT:
             tl.store(grad_weight + padding, 0.0)
         if GRAD_STATE:
-            tl.store(grad_state + padding * WIDTH + column, tl.zeros((B, 1, C), tl.float32), mask=column < WIDTH)
+            tl.store(grad_state + padding * WIDTH + column, tl.zeros((C,), tl.float32), mask=column < WIDTH)
 
 
 @triton.jit
 def _message_backward(grad, message, weight, edge, in_group, WEIGHT: tl.constexpr, RELU: tl.constexpr):
     """The gradient before an edge's weight and ReLU."""
     if WEIGHT:
-        grad *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None, :, None]
+        grad *= tl.load(weight + edge, mask=in_group, other=0).to(tl.float32)[:, None]
     if RELU:
         grad = tl.where(message > 0, grad, 0)
     return grad
@@ -184,35 +161,41 @@ def _aggregate_backward(
     count, WIDTH: tl.constexpr, rows,
     WEIGHT: tl.constexpr, STATE: tl.constexpr, EPS: tl.constexpr, RELU: tl.constexpr, PERM: tl.constexpr,
     GRAD_X: tl.constexpr, GRAD_WEIGHT: tl.constexpr, GRAD_STATE: tl.constexpr, GRAD_EPS: tl.constexpr,
-    K: tl.constexpr, B: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    NODES: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """For each source: the gradients of its row, and of the weights and rows of its outgoing edges."""
-    column = _columns(B, C)
-    _zero_padding(grad_weight, grad_state, rowptr + count, rows, column, WIDTH, GRAD_WEIGHT, GRAD_STATE, B, C)
-    node, exists, first, last = _group(rowptr, count, R)
-    offset, in_rows = node[None, :, None] * WIDTH + column, exists[None, :, None] & (column < WIDTH)
-    value = tl.load(x + offset, mask=in_rows, other=0).to(tl.float32)
-    total = tl.zeros((B, R, C), tl.float32)
-    for start in range(0, tl.max(last - first, 0), K):
-        position = (first + start)[None, :] + tl.arange(0, K)[:, None]
-        in_group = position < last[None, :]
-        mask = in_group[:, None, :, None] & (column < WIDTH)[None, :, :, :]
-        grad_out = _rows(grad, tl.load(col + position, mask=in_group, other=0), column, mask, WIDTH)
-        edge = _edge(perm, position, in_group, PERM)
-        message = tl.zeros((K, B, R, C), tl.float32) + value[None, :, :, :]
-        if STATE:
-            message += _rows(state, edge, column, mask, WIDTH)
-        if GRAD_WEIGHT:
-            activated = tl.where(message < 0, 0, message) if RELU else message
-            tl.store(grad_weight + edge, tl.sum(tl.sum(activated * grad_out, 1), 2), mask=in_group)
-        grad_out = _message_backward(grad_out, message, weight, edge, in_group, WEIGHT, RELU)
-        if GRAD_STATE:
-            tl.store(grad_state + edge[:, None, :, None] * WIDTH + column[None, :, :, :], grad_out, mask=mask)
-        total += tl.sum(grad_out, 0)
-    if EPS:
-        grad_node = tl.load(grad + offset, mask=in_rows, other=0).to(tl.float32)
-        total += (1 + tl.load(eps)) * grad_node
-        if GRAD_EPS:
-            tl.store(grad_eps + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), tl.sum(grad_node * value))
-    if GRAD_X:
-        tl.store(grad_x + offset, total, mask=in_rows)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    in_width = column < WIDTH
+    _zero_padding(grad_weight, grad_state, rowptr + count, rows, column, WIDTH, GRAD_WEIGHT, GRAD_STATE, C)
+    begin = tl.program_id(0).to(tl.int64) * NODES
+    of_eps = tl.zeros((C,), tl.float32)
+    for node in range(begin, tl.minimum(begin + NODES, count)):
+        offset = node * WIDTH + column
+        value = tl.load(x + offset, mask=in_width, other=0).to(tl.float32)
+        total = tl.zeros((C,), tl.float32)
+        first, last = tl.load(rowptr + node), tl.load(rowptr + node + 1)
+        for start in range(first, last, K):
+            position = start + tl.arange(0, K)
+            in_group = position < last
+            mask = in_group[:, None] & in_width[None, :]
+            target = tl.load(col + position, mask=in_group, other=0)
+            grad_out = tl.load(grad + target[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+            edge = _edge(perm, position, in_group, PERM)
+            message = tl.zeros((K, C), tl.float32) + value[None, :]
+            if STATE:
+                message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+            if GRAD_WEIGHT:
+                activated = tl.where(message < 0, 0, message) if RELU else message
+                tl.store(grad_weight + edge, tl.sum(activated * grad_out, 1), mask=in_group)
+            grad_out = _message_backward(grad_out, message, weight, edge, in_group, WEIGHT, RELU)
+            if GRAD_STATE:
+                tl.store(grad_state + edge[:, None] * WIDTH + column[None, :], grad_out, mask=mask)
+            total += tl.sum(grad_out, 0)
+        if EPS:
+            grad_node = tl.load(grad + offset, mask=in_width, other=0).to(tl.float32)
+            total += (1 + tl.load(eps)) * grad_node
+            of_eps += grad_node * value
+        if GRAD_X:
+            tl.store(grad_x + offset, total, mask=in_width)
+    if GRAD_EPS:
+        tl.store(grad_eps + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), tl.sum(of_eps, 0))
