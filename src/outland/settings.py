@@ -4,7 +4,7 @@ import dataclasses
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import cache, wraps
 from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -74,9 +74,20 @@ def parse(value: Any, kind: Any, where: str) -> Any:
     if isinstance(value, bool) and base in (int, float):
         value = str(value)  # true is not a number
     try:
-        return TypeAdapter(kind, config=_FINITE).validate_python(value)
+        return _finite_adapter(kind).validate_python(value)
     except ValidationError as problem:
         raise _error(problem.errors()[0], kind, where) from None
+
+
+@cache
+def _finite_adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once for each kind, which takes a hundred times as long as to use it."""
+    return TypeAdapter(kind, config=_FINITE)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _number(text: str) -> Any:
@@ -127,7 +138,7 @@ def is_valid(value: Any, kind: Any) -> bool:
     (True, False)
     """
     try:
-        TypeAdapter(kind).validate_python(value, strict=True)
+        _adapter(kind).validate_python(value, strict=True)
     except ValidationError:
         return False
     return True

@@ -18,7 +18,7 @@ from outland.ops import BatchShape, CollateSource
 
 Layout = Literal["exact", "padded"]
 MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # collated together
-_SMALL, _SPREAD, _MARGIN = 4096, 1.08, 1.02  # of the shapes that batches are padded to
+_SMALL, _SPREAD = 4096, 1.08  # nodes of small batches, and how far batches differ little
 
 
 class Gatherer:
@@ -209,11 +209,10 @@ class ShapeLadder:
         """Shapes for batches with so many nodes and edges: from one for the small ones to one for all."""
         nodes, edges = torch.tensor(sizes, dtype=torch.double).T
         differ_little = all(column.max() <= _SPREAD * column.median() for column in (nodes, edges))
-        shares = (1.0,) if differ_little or nodes.max() <= _SMALL else (0.5, 0.9, 1.0)
+        small = bool(nodes.max() <= _SMALL)
+        shares, margin = (1.0,) if differ_little or small else (0.5, 0.9, 1.0), 1.1 if small else 1.02
         ladder = (
-            BatchShape(
-                graphs, *(round_up(math.ceil(_MARGIN * column.quantile(share))) for column in (nodes + 1, edges))
-            )
+            BatchShape(graphs, *(round_up(math.ceil(margin * column.quantile(share))) for column in (nodes + 1, edges)))
             for share in shares
         )
         return cls(list(dict.fromkeys(ladder)))

@@ -28,8 +28,8 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
 class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
-    One program predicts and scores all parts, and leaves one number a part on the device. With the `capture` of a run
-    it is replayed; without, it is called anew each time.
+    One program predicts and scores all parts, and leaves one number a part on the device; it also looks whether the
+    parameters are finite. With the `capture` of a run it is replayed; without, it is called anew each time.
     """
 
     def __init__(
@@ -50,6 +50,8 @@ class Evaluation:
         self._scorers = [Scorer(splits.graphs.y[part.to(device)], task) for part in self.parts.values()]
         self.logits = torch.zeros(len(index), task.outputs, device=device)
         self.scores = torch.zeros(len(self.parts), dtype=torch.double, device=device)  # NaN where undefined
+        self._parameters = [parameter.detach() for parameter in method.parameters()]
+        self.finite = torch.ones(len(self._parameters), dtype=torch.bool, device=device)  # whether each parameter is
         self._program: Program | None = None
 
     @torch.no_grad()
@@ -64,6 +66,7 @@ class Evaluation:
             parts = self.logits.split([len(index) for index in self.parts.values()])
             pairs = zip(self._scorers, parts, strict=True)
             self.scores.copy_(torch.stack([scorer(logits) for scorer, logits in pairs]))
+        self.finite.copy_(torch.stack(torch._foreach_norm(self._parameters)).isfinite())
 
     def run(self) -> None:
         """Predict and score all parts, without waiting for the device."""

@@ -198,18 +198,12 @@ class Trainer:
             self.evaluation.run()
             self.best.offer(epoch, epoch + 1 == self.settings.epochs, self.evaluation.scores)
         log = steps.log()
-        copy = HostCopy(self.evaluation.scores, unaveraged, self._finite_parameters(), log.values)
+        copy = HostCopy(self.evaluation.scores, unaveraged, self.evaluation.finite, log.values)
         return EpochResult(epoch, log.names, copy)
 
     def _scored_weights(self) -> AbstractContextManager[None]:
         """Context in which the model has the weights that are scored and saved: its own, or their average."""
         return nullcontext() if self.stepper.average is None else self.stepper.average.applied()
-
-    def _finite_parameters(self) -> Tensor:
-        """Of each parameter, whether it is finite: a loss can be finite and its gradient not."""
-        return torch.stack(
-            torch._foreach_norm([parameter.detach() for parameter in self.stepper.parameters])
-        ).isfinite()
 
     def _read(self, result: "EpochResult") -> Iterator[Event]:
         """Append an epoch to the curves, once its results have arrived."""
@@ -264,7 +258,7 @@ class Trainer:
         return {name: math.fsum(terms) / len(terms) for name, terms in values.items()}
 
     def _check_parameters(self, finite: Tensor, epoch: int) -> None:
-        """Raise `Diverged` if a parameter is not finite."""
+        """Raise `Diverged` if a parameter is not finite: a loss can be finite and its gradient not."""
         if not bool(finite.all()):
             names = [name for name, _ in self.method.named_parameters()]
             part = names[finite.tolist().index(False)].partition(".")[0]

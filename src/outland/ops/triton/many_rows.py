@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 DTYPE = torch.bfloat16  # of what is multiplied
-TILE = (128, 128, 64)  # rows, columns and depth of a tile of a product
+TILE = (256, 128, 64)  # rows, columns and depth of a tile of a product
 OPTIONS = {"num_warps": 8, "num_stages": 3}
 GRAD_TILE = (128, 128, 64)  # outputs, inputs and rows of a tile of the gradient of a weight
 GRAD_OPTIONS = {"num_warps": 8, "num_stages": 3}

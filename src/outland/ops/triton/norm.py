@@ -15,7 +15,7 @@ from outland.ops.dropout import DropoutDraws, activate
 from outland.ops.norm import NormState
 from outland.ops.triton import norm_kernels as kernels
 
-TILE = (64, 64, 1)  # rows, columns, and tiles that are read ahead, or 1
+TILE = (32, 64, 3)  # rows, columns, and tiles that are read ahead, or 1
 WARPS = 4
 MOST_BLOCKS = 52  # with 5 or 10 blocks of columns as many programs as an H200 takes at a time, or twice as many
 Draws = tuple[float, Tensor | None, int]
