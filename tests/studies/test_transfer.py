@@ -21,7 +21,7 @@ from outland.studies.runner import run_study, study_outcome
 from outland.studies.transfer import export_records, import_records
 from tests.studies.cases import TINY, cells_of
 
-ROWS = ["ERM/motif-base", "AIA/motif-base"]
+ROWS = ["ERM/motif-base", "AIA (released)/motif-base"]
 WHICH = {"seeds": 2, "words": TINY, "only": ROWS}
 
 
