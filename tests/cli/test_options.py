@@ -17,7 +17,8 @@ WORDS = ["data.limit=48", "backbone.width=8", "train.epochs=40", "train.batch_si
 
 
 @pytest.mark.parametrize(
-    ("words", "seconds"), [("90s", 90.0), ("25m", 1500.0), ("2h", 7200.0), ("0.5h", 1800.0), (".5m", 30.0), (None, None)]
+    ("words", "seconds"),
+    [("90s", 90.0), ("25m", 1500.0), ("2h", 7200.0), ("0.5h", 1800.0), (".5m", 30.0), (None, None)],
 )
 def test_durations(words, seconds):
     assert parse_duration(words) == seconds

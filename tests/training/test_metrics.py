@@ -81,7 +81,9 @@ def test_auc_is_the_share_of_pairs_in_order(rows):
     for _ in range(30):
         values = [chance.randrange(8) for _ in range(rows)]
         marks = [True, False, *(chance.random() < 0.3 for _ in range(rows - 2))]
-        positive, negative = ([v for v, mark in zip(values, marks, strict=True) if mark is side] for side in (True, False))
+        positive, negative = (
+            [v for v, mark in zip(values, marks, strict=True) if mark is side] for side in (True, False)
+        )
         points = sum((p > n) + (p >= n) for p in positive for n in negative)
         labels = torch.tensor(marks).float()[:, None]
         found = score(torch.tensor(values).float()[:, None], labels, Task("binary", 1, "rocauc"))
