@@ -59,7 +59,9 @@ def test_a_time_that_is_past_stops_at_once(clock):
 
 def test_sigterm_asks_runs_to_stop_and_ends_what_called_them(clock):
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Stopped, match="SIGTERM"), stop_on_sigterm():
+
+    @stop_on_sigterm()
+    def work():
         assert not is_stopping()
         signal.raise_signal(signal.SIGTERM)
         assert (is_stopping(), is_overdue()) == (True, False)
@@ -67,25 +69,35 @@ def test_sigterm_asks_runs_to_stop_and_ends_what_called_them(clock):
         assert not is_overdue()
         clock(20.1)
         assert is_overdue()
+
+    with pytest.raises(Stopped, match="SIGTERM"):
+        work()
     assert (is_stopping(), signal.getsignal(signal.SIGTERM)) == (False, before)
     with stop_on_sigterm():
         assert not is_stopping()
 
 
 def test_sigterm_does_not_give_more_time(clock):
-    with stop_after(100):
+    @stop_on_sigterm()
+    def work():
         clock(95)
-        with pytest.raises(Stopped), stop_on_sigterm():
-            signal.raise_signal(signal.SIGTERM)
-            assert seconds_left() == pytest.approx(-5)
-            clock(100.1)
-            assert is_overdue()
+        signal.raise_signal(signal.SIGTERM)
+        assert seconds_left() == pytest.approx(-5)
+        clock(100.1)
+        assert is_overdue()
+
+    with stop_after(100), pytest.raises(Stopped):
+        work()
 
 
 def test_what_went_wrong_after_sigterm_is_told_first():
-    with pytest.raises(ZeroDivisionError), stop_on_sigterm():
+    @stop_on_sigterm()
+    def work():
         signal.raise_signal(signal.SIGTERM)
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
 
 
 def test_a_handler_of_somebody_else_stays_and_so_does_one_of_another_thread():
