@@ -16,7 +16,7 @@ from tests.models.cases import SMALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-NEEDS_DATA = ("data show molbbbp", "data prepare molbbbp")
+NEEDS_DATA = ("data show molbbbp",)
 LESS = {
     "fit": "--epochs 1 --set backbone.width=8 --no-compare",
     "predict": "--no-shift",
@@ -47,8 +47,6 @@ def shortened(command: str) -> list[str]:
     for option, few in {"--seeds": "2", "--trials": "1"}.items():
         if option in words:
             words[words.index(option) + 1] = few
-    if words[:2] == ["data", "prepare"]:
-        words = [word for word in words if word not in ("molhiv", "cmnist")]  # which take minutes
     if words == ["data", "table"]:
         words.append("motif")  # all of the paper's datasets take minutes
     if "--resume" in words:
@@ -100,9 +98,9 @@ def test_a_documented_command_works(workplace, command, request, monkeypatch):
     if command.startswith(NEEDS_DATA):
         monkeypatch.setenv("OUTLAND_DATA", str(request.getfixturevalue("data").folder))
     done = workplace(*shortened(command))
-    # The first are named in passing, without their arguments; the others ask for seventeen searches, for records of a
-    # study that was never run, or for data that was never prepared, and say so.
-    needs = ("--tuned", "study export", "study import", "data import")
+    # The first are named in passing, without their arguments; the others ask for seventeen searches, or for records of
+    # a study that was never run, and say so.
+    needs = ("--tuned", "study export", "study import")
     expected = 2 if command in ("train", "fit", "predict") or any(word in command for word in needs) else 0
     assert done.returncode == expected, done.stdout + done.stderr
 
