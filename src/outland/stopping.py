@@ -39,28 +39,37 @@ def stop_after(seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    with _until(time.monotonic() + seconds - min(PATIENCE, 0.1 * seconds), time.monotonic() + seconds):
+    end = time.monotonic() + seconds
+    with _until(min(_stop_at, end - min(PATIENCE, 0.1 * seconds)), min(_give_up_at, end)):
         yield
 
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
-    """Context in which SIGTERM asks runs to stop, where nobody else handles it; signals are for the main thread."""
+    """Context in which SIGTERM asks runs to stop, where nobody else handles it; signals are for the main thread.
+
+    After a SIGTERM it ends with `Stopped`, even if all runs have ended well: the process was to end, not just the runs.
+    """
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     with _until(_stop_at, _give_up_at):  # what was set before holds again afterwards
-        signal.signal(signal.SIGTERM, _request)
+        requests: list[int] = []
+
+        def request(number: int, frame: FrameType | None) -> None:
+            global _stop_at, _give_up_at
+            now = time.monotonic()
+            _stop_at, _give_up_at = min(_stop_at, now), min(_give_up_at, now + PATIENCE)
+            requests.append(number)
+
+        signal.signal(signal.SIGTERM, request)
         try:
             yield
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _request(number: int, frame: FrameType | None) -> None:
-    global _stop_at, _give_up_at
-    _stop_at, _give_up_at = time.monotonic(), min(_give_up_at, time.monotonic() + PATIENCE)
+        if requests:
+            raise Stopped("stopped, as SIGTERM asked")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
 from tests.models.cases import TABLE
 
-WORDS = ["train.epochs=5", "backbone.width=8", "backbone.layers=3", "data.limit=90"]
+WORDS = ["train.epochs=5", "train.checkpoint_every=1", "backbone.width=8", "backbone.layers=3", "data.limit=90"]
 
 
 def spec(method: str = "aia", *more: str, domain: str = "random", seed: int = 1) -> RunSpec:

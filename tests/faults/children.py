@@ -33,11 +33,11 @@ for late in (  # what is imported late is imported here: children are to work, n
         import_module(late)
 torch.set_num_threads(1)
 TABLE = Path(__file__).parents[1] / "data" / "bbbp.csv"
-SMALL = {"train": {"epochs": 24}, "data": {"limit": 24}, "backbone": {"width": 8, "layers": 3}}
+SMALL = {"train": {"epochs": 24, "checkpoint_every": 1}, "data": {"limit": 24}, "backbone": {"width": 8, "layers": 3}}
 ROWS = ["ERM/motif-base", "VREx/motif-base", "AIA (released)/motif-base"]
 SEEDS = 3 if REPETITIONS >= 1 else 1
 RUNS = SEEDS * len(ROWS)
-FEW = ["train.epochs=6", "data.limit=24", "backbone.width=8"]
+FEW = ["train.epochs=6", "train.checkpoint_every=1", "data.limit=24", "backbone.width=8"]
 
 
 def spec_of(method: str, seed: int = 0) -> RunSpec:
@@ -66,7 +66,7 @@ def build(cache: Path) -> None:
 
 def search_of(out: Path) -> Search:
     """Six trials of VREx."""
-    changes = {**SMALL, "train": {"epochs": 6}}
+    changes = {**SMALL, "train": {"epochs": 6, "checkpoint_every": 1}}
     return Search(RunSpec.make("motif", "vrex", changes=changes), 6, out)
 
 
@@ -148,5 +148,5 @@ def _write_down_epochs(log: Path) -> None:
 def short_train(out: Path, cache: Path) -> None:
     """Two epochs."""
     table = TableSettings(str(TABLE), target=("p_np",))
-    spec = RunSpec.make("bbbp", "erm", changes={**SMALL, "train": {"epochs": 2}}, table=table)
+    spec = RunSpec.make("bbbp", "erm", changes={**SMALL, "train": {"epochs": 2, "checkpoint_every": 1}}, table=table)
     run(spec, out, resume=True, device="cpu", cache=Cache(cache))

@@ -67,7 +67,18 @@ def test_workers_of_a_killed_study_end_with_it(motif, cache, tmp_path, tally):
         "--workers",
         "2",
     ]
-    words += ["--limit", "24", "--set", "backbone.width=8", "--device", "cpu", "--out", str(tmp_path)]
+    words += [
+        "--limit",
+        "24",
+        "--set",
+        "backbone.width=8",
+        "--set",
+        "train.checkpoint_every=1",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path),
+    ]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
     command = subprocess.Popen([sys.executable, "-m", "outland", *words], env=environment, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list(tmp_path.glob("runs/*/checkpoints/epoch-*"))) > 1)

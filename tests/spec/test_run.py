@@ -11,7 +11,7 @@ from outland.errors import OutlandError
 from outland.methods.aia import AIASettings
 from outland.nn import BackboneSettings
 from outland.recipes import find_recipe
-from outland.spec import RunSpec, TrainSettings, load_splits
+from outland.spec import RunSpec, TrainSettings, load_splits, spec_key
 from outland.storage.files import digest
 from tests.cli.cases import guide_example
 
@@ -36,6 +36,14 @@ def test_spec_spells_everything_out_and_its_key_follows_every_setting():
     ]
     assert len({base.key, *(other.key for other in others)}) == 6
     assert json.loads(json.dumps(base.to_json()))["backbone"]["width"] == 8
+
+
+def test_how_often_checkpoints_are_written_makes_no_other_run():
+    often, seldom = spec("train.checkpoint_every=1"), spec("train.checkpoint_every=7")
+    assert (often.train.checkpoint_every, spec().train.checkpoint_every) == (1, None)
+    assert spec().key == often.key == seldom.key == spec_key(often.to_json())
+    assert spec().slug == often.slug
+    assert spec("train.checkpoint_every=1", "train.epochs=6").key != often.key
 
 
 @pytest.mark.parametrize("method", ["erm", "aia:paper", "aia:rdia"])

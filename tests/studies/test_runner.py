@@ -12,6 +12,7 @@ from tests.studies.cases import SETS, ablation_cells
 
 def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_path):
     words = ["study", "ablation", "--seeds", "2", "--epochs", "5", "--limit", "48", "--set", "backbone.width=8"]
+    words += ["--set", "train.checkpoint_every=1"]
     words += ["--only", "*/motif-base", "--out", str(tmp_path / "studies"), "--device", "cpu"]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-m", "outland", *words], env=environment, stderr=subprocess.PIPE)

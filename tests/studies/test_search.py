@@ -3,6 +3,7 @@ import json
 import pytest
 
 from outland.errors import OutlandError
+from outland.stopping import Stopped
 from outland.studies.search import Search
 from outland.training import RunSpec
 from tests.studies.cases import SEARCHED, fake_run
@@ -55,6 +56,23 @@ def test_a_trial_that_fails_is_told_and_counts(tmp_path, monkeypatch):
     search.run_trials()
     assert {row["params"]["lr"]: row["error"] for row in search.report()["trials"]}[0.005] == "the loss became NaN"
     assert len(search.report()["trials"]) == 3
+
+
+def test_a_search_that_is_asked_to_stop_stops_and_goes_on_with_its_trial(tmp_path, monkeypatch):
+    def score(settings, epoch):
+        if epoch == 7:
+            raise Stopped("stopped after epoch 7, with a checkpoint")
+        return 0.5
+
+    monkeypatch.setattr("outland.studies.search.run", fake_run(score))
+    search = Search(RunSpec.make("motif", "erm", changes=SEARCHED), 20, tmp_path)
+    with pytest.raises(Stopped, match="after epoch 7"):
+        search.run_trials()
+    assert [row["state"] for row in search.report()["trials"]] == ["running"]
+    monkeypatch.setattr("outland.studies.search.run", fake_run(lambda settings, epoch: settings.lr))
+    search.run_trials()
+    assert sorted(row["params"]["lr"] for row in search.report()["trials"]) == [0.001, 0.005, 0.01]
+    assert {row["state"] for row in search.report()["trials"]} <= {"complete", "pruned"}
 
 
 def test_workers_share_a_search(motif, cache, tmp_path):

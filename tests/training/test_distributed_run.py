@@ -24,7 +24,7 @@ def torchrun(*words: str, **environment: str):
 def test_a_run_of_two_processes_goes_on_and_is_written_once(motif, cache, tmp_path):
     words = ["train", "motif", "--method", "erm", "--device", "cpu", "--out", str(tmp_path), "--sync-norm", "--resume"]
     words += ["--set", "train.epochs=3", "--set", "data.limit=40", "--set", "backbone.width=8"]
-    words += ["--set", "backbone.dropout=0", "--set", "train.batch_size=16"]
+    words += ["--set", "backbone.dropout=0", "--set", "train.batch_size=16", "--set", "train.checkpoint_every=1"]
     spec = RunSpec.from_words("motif", "erm", [word for word in words if "=" in word])
     _begin(spec, tmp_path, cache)
     done = torchrun("-m", "outland", *words, OUTLAND_CACHE=str(cache.folder))

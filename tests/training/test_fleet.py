@@ -119,6 +119,36 @@ def test_data_are_loaded_once(cache, tmp_path, monkeypatch):
     assert len(loads) == 1
 
 
+def test_each_dataset_is_loaded_once_and_dropped_after_its_last_run(cache, tmp_path, monkeypatch):
+    """Runs of two datasets in turn, one at a time; the middle one fails."""
+    loads, load, alive = [], fleet.load_splits, []
+
+    def counted(spec, *given):
+        loads.append(spec.domain)
+        splits = load(spec, *given)
+        alive.append(weakref.ref(splits))
+        return splits
+
+    class Looks(Raises):
+        def __init__(self):
+            super().__init__("irm", Diverged("the loss became NaN"))
+            self.seen = []
+
+        def for_run(self, spec):
+            self.seen.append((spec.domain, spec.method, sum(one() is not None for one in alive)))
+            return super().for_run(spec)
+
+    monkeypatch.setattr(fleet, "load_splits", counted)
+    order = [("base", "erm"), ("size", "erm"), ("base", "irm"), ("size", "vrex")]
+    wanted = [RunSpec.make("motif", method, domain, changes=TINY) for domain, method in order]
+    looks = Looks()
+    result = run_fleet(wanted, tmp_path, width=1, device="cpu", cache=cache, callback=looks)
+    assert (sorted(result.records), list(result.failures)) == ([0, 1, 3], [2])
+    assert loads == ["base", "size"]
+    assert looks.seen == [("base", "erm", 0), ("size", "erm", 1), ("base", "irm", 2), ("size", "vrex", 1)]
+    assert [one() for one in alive] == [None, None]
+
+
 def test_a_claimed_folder_is_a_failure_of_that_run_alone(cache, tmp_path):
     wanted = specs("erm")
     holder = Run(wanted[0], tmp_path, torch.device("cpu"))

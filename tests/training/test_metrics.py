@@ -1,13 +1,21 @@
+import math
+import random
+
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 from torchmetrics.functional import classification
 from torchmetrics.functional.regression import mean_squared_error
 
 from outland.errors import OutlandError
 from outland.graphs import Task
-from outland.training.metrics import score
+from outland.training.metrics import Scorer, score
 
 NAN = float("nan")
+TASKS = [
+    *(Task(kind, 3, metric) for kind in ("multiclass", "binary") for metric in ("accuracy", "rocauc", "ap")),
+    Task("regression", 3, "rmse"),
+]
 
 
 def test_accuracy():
@@ -24,13 +32,12 @@ def test_several_classes_are_ranked_where_the_task_asks():
     assert score(logits, torch.tensor([0, 1, 1, 1]), task)["rocauc"] is None
 
 
-def test_binary_scores_by_hand():
-    """Ranked 0.1 < 0.35 < 0.4 < 0.8 with positives 0.35 and 0.8: 3 of 4 pairs in order; precisions 1 and 2/3."""
-    logits = torch.tensor([[0.1], [0.4], [0.35], [0.8]])
-    scores = score(logits, torch.tensor([[0.0], [0], [1], [1]]), Task("binary", 1, "rocauc"))
-    assert scores["rocauc"] == pytest.approx(0.75)
-    assert scores["ap"] == pytest.approx((1 + 2 / 3) / 2, abs=1e-6)
-    assert scores["accuracy"] == 0.5
+@pytest.mark.parametrize(("metric", "value"), [("rocauc", 0.75), ("ap", (1 + 2 / 3) / 2), ("accuracy", 0.75)])
+def test_binary_scores_by_hand(metric, value):
+    """Ranked -0.3 < 0.35 < 0.4 < 0.8 with positives 0.35 and 0.8: 3 of 4 pairs in order; precisions 1 and 2/3."""
+    logits = torch.tensor([[-0.3], [0.4], [0.35], [0.8]])
+    found = score(logits, torch.tensor([[0.0], [0], [1], [1]]), Task("binary", 1, metric))
+    assert found == {metric: value}
 
 
 def test_certain_logits_keep_their_order_and_ties_count_half():
@@ -59,29 +66,82 @@ def test_wrong_shapes_get_a_sentence():
         score(torch.ones(2, 4), torch.ones(2), Task("multiclass", 3, "accuracy"))
 
 
+def test_rmse_is_in_the_units_of_the_labels():
+    """Standardized predictions are off by 1 and 2 times 10 in one column, by 3 times 0.5 in the other."""
+    task = Task("regression", 2, "rmse", mean=(100.0, 7.0), std=(10.0, 0.5))
+    y = torch.tensor([[0.0, 0.0], [1.0, NAN]])
+    logits = torch.tensor([[1.0, 3.0], [3.0, 8.0]])
+    assert score(logits, y, task)["rmse"] == pytest.approx(math.sqrt((10**2 + 20**2 + 1.5**2) / 3), rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [2, 7, 60])
+def test_auc_is_the_share_of_pairs_in_order(rows):
+    """One by one, exactly: of 2 points a pair, two where it is in order and one where it is tied."""
+    chance = random.Random(rows)
+    for _ in range(30):
+        values = [chance.randrange(8) for _ in range(rows)]
+        marks = [True, False, *(chance.random() < 0.3 for _ in range(rows - 2))]
+        positive, negative = (
+            [v for v, mark in zip(values, marks, strict=True) if mark is side] for side in (True, False)
+        )
+        points = sum((p > n) + (p >= n) for p in positive for n in negative)
+        labels = torch.tensor(marks).float()[:, None]
+        found = score(torch.tensor(values).float()[:, None], labels, Task("binary", 1, "rocauc"))
+        assert found == {"rocauc": points / (2 * len(positive) * len(negative))}
+
+
+def test_certain_classes_are_ranked_by_their_probabilities():
+    """Graphs 40 and 50 above are both certain of class 0, and tie there, 0.75; of class 1 they are in order, 0.5."""
+    logits = torch.tensor([[40.0, 0.0], [50.0, 0.0], [0.0, 1.0]])
+    assert score(logits, torch.tensor([0, 1, 1]), Task("multiclass", 2, "rocauc"))["rocauc"] == 0.625
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.kind}-{task.metric}")
+def test_a_scorer_is_called_again_and_again(task):
+    """A replay does the same: the labels are looked at once, and what is scored stays as it is."""
+    chance = torch.Generator().manual_seed(1)
+    y = torch.randint(0, 3, (50,), generator=chance)
+    if task.kind != "multiclass":
+        y = torch.randint(0, 2, (50, 3), generator=chance).float()
+        y[torch.rand(50, 3, generator=chance) < 0.2] = NAN
+    scorer, logits = Scorer(y, task), torch.zeros(50, 3)
+    for _ in range(4):
+        logits.copy_(torch.randn(50, 3, generator=chance))
+        before = logits.clone()
+        found = scorer(logits)
+        assert (found.dtype, found.shape) == (torch.double, ())
+        assert found.item() == scorer(logits).item() == score(logits, y, task)[task.metric]
+        assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.kind}-{task.metric}")
+def test_no_rows_have_no_score(task):
+    y = torch.zeros(0, dtype=torch.long) if task.kind == "multiclass" else torch.zeros(0, 3)
+    assert score(torch.zeros(0, 3), y, task) == {task.metric: None}
+
+
 @pytest.mark.parametrize("scale", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize("grid", [0.0, 0.5])
-def test_scores_are_torchmetrics_to_the_bit(scale, grid):
+def test_scores_are_those_of_torchmetrics_and_scikit_learn(scale, grid):
     """With and without ties; a sigmoid rounds the most certain logits together, so torchmetrics is given ranks."""
-    random = torch.Generator().manual_seed(0)
+    chance = torch.Generator().manual_seed(0)
     for rows in (3, 40, 1000):
-        logits = scale * torch.randn(rows, 3, generator=random)
+        logits = scale * torch.randn(rows, 3, generator=chance)
         logits = (logits / grid).round() * grid if grid else logits
-        classes = torch.cat([torch.arange(3), torch.randint(0, 3, (rows - 3,), generator=random)])
-        found = score(logits, classes, Task("multiclass", 3, "rocauc"))
-        assert found == {
-            "accuracy": float(classification.multiclass_accuracy(logits, classes, 3, average="micro")),
-            "rocauc": float(classification.multiclass_auroc(logits.softmax(1), classes, 3)),
-            "ap": float(classification.multiclass_average_precision(logits.softmax(1), classes, 3)),
-        }
+        classes = torch.cat([torch.arange(3), torch.randint(0, 3, (rows - 3,), generator=chance)])
+        labels, chances = torch.nn.functional.one_hot(classes, 3), logits.softmax(1)
         ranks = torch.stack([column.unique(return_inverse=True)[1] / rows for column in logits.T], 1)
-        labels = torch.nn.functional.one_hot(classes, 3)
-        found = score(logits, labels.float(), Task("binary", 3, "rocauc"))
-        assert found == {
-            "rocauc": float(classification.multilabel_auroc(ranks, labels, 3)),
-            "ap": float(classification.multilabel_average_precision(ranks, labels, 3)),
-            "accuracy": float(classification.multilabel_accuracy(logits, labels, 3)),
+        values = torch.randn(rows, 3, generator=chance)
+        expected = {
+            ("multiclass", "accuracy"): classification.multiclass_accuracy(logits, classes, 3, average="micro"),
+            ("multiclass", "rocauc"): classification.multiclass_auroc(chances, classes, 3),
+            ("multiclass", "ap"): average_precision_score(labels, chances),
+            ("binary", "rocauc"): classification.multilabel_auroc(ranks, labels, 3),
+            ("binary", "ap"): average_precision_score(labels, logits),
+            ("binary", "accuracy"): classification.multilabel_accuracy(logits, labels, 3),
+            ("regression", "rmse"): mean_squared_error(logits.flatten(), values.flatten()).sqrt(),
         }
-        values = torch.randn(rows, 3, generator=random)
-        rmse = score(logits, values, Task("regression", 3, "rmse"))["rmse"]
-        assert rmse == float(mean_squared_error(logits.flatten(), values.flatten()).sqrt())
+        for (kind, metric), value in expected.items():
+            y = {"multiclass": classes, "binary": labels.float(), "regression": values}[kind]
+            found = score(logits, y, Task(kind, 3, metric))
+            assert found == {metric: pytest.approx(float(value), rel=1e-6, abs=1e-6)}, (kind, rows)

@@ -51,7 +51,7 @@ def test_scores_are_in_half_precision_too(name, motif):
     found = {}
     for precision in ("bf16", "float32"):
         trainer = Trainer(method, splits, TrainSettings(precision=precision))
-        evaluation = trainer.new_evaluation()
+        evaluation = trainer.evaluation
         evaluation.run()
         found[precision] = evaluation.logits
     assert found["bf16"].dtype == torch.float32

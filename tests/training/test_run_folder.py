@@ -32,7 +32,7 @@ def test_finished_or_begun_runs_are_not_overwritten(tmp_path, cache):
 
 def test_a_run_stopped_between_its_record_and_its_checkpoints_end_is_tidied(tmp_path, cache, monkeypatch):
     monkeypatch.setattr("outland.training.checkpoint.Checkpoints.clear", lambda self: None)
-    run(spec(), tmp_path, cache=cache)
+    run(spec("train.checkpoint_every=1"), tmp_path, cache=cache)
     monkeypatch.undo()
     left = RunFolder(tmp_path, spec()).path / "checkpoints"
     assert list(left.glob("epoch-*"))

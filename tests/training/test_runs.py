@@ -55,7 +55,7 @@ def test_run_leaves_record_and_model(tmp_path, cache):
 
 def test_run_killed_in_its_middle_ends_with_the_same_record(tmp_path, cache):
     expected = run(spec(), tmp_path / "whole", cache=cache)
-    words = [word for setting in WORDS for word in ("--set", setting)]
+    words = [word for setting in [*WORDS, "train.checkpoint_every=1"] for word in ("--set", setting)]
     command = [sys.executable, "-m", "outland", "train", "motif", "--method", "aia", "--seed", "1", *words]
     command += ["--out", str(tmp_path / "killed"), "--device", "cpu"]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
@@ -76,6 +76,8 @@ def test_run_killed_in_its_middle_ends_with_the_same_record(tmp_path, cache):
     assert "record.json" in done.stdout
     record = RunRecord.read(folder.record_path)
     ours, theirs = comparable(record), json.loads(json.dumps(comparable(expected)))
+    assert ours["spec"]["train"].pop("checkpoint_every") == 1
+    assert theirs["spec"]["train"].pop("checkpoint_every") is None
     assert ours == theirs
 
 

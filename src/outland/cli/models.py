@@ -79,7 +79,8 @@ def fit(
     start = options.chosen_recipe(recipe, str(table), settings)
     spec = RunSpec.make(table.name, method, changes=changes, table=settings, recipe=start, **which)
     print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
-    result = fit_model(spec, runs, compare=compare, recipe=start, device=device, callback=progress_callback())
+    with options.stoppable("The same command goes on from the last checkpoint."):
+        result = fit_model(spec, runs, compare=compare, recipe=start, device=device, callback=progress_callback())
     save_model(result.model, folder, force)
     screen = Console(soft_wrap=True)
     screen.print(score_table(result))

@@ -18,6 +18,7 @@ from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
 from outland.spec import RunSpec, load_splits
+from outland.stopping import Stopped
 from outland.storage.files import write_text
 from outland.studies.journal import Journal, Params
 from outland.training import run
@@ -91,8 +92,8 @@ class Search:
                 except Pruned:
                     RunFolder(runs, spec).checkpoints.clear()
                     journal.finish_trial(trial, epochs=callback.epochs)
-                except CannotWrite:
-                    raise  # it is not the settings that failed: the trial is begun again next time
+                except (CannotWrite, Stopped):
+                    raise  # it is not the settings that failed: the trial goes on, or begins again, next time
                 except OutlandError as problem:
                     journal.finish_trial(trial, error=str(problem))
             with journal.lock:  # so that a later report is never overwritten by an earlier one

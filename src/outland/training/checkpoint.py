@@ -36,7 +36,7 @@ class Checkpoints:
         """As `save`, from a copy on the host, while training goes on; what went wrong is raised by the next call."""
         self.wait()
         tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in snapshot.tensors.items()}
-        values = {**snapshot.values, "curves": list(snapshot.values.get("curves", []))}
+        values = {name: list(value) if isinstance(value, list) else value for name, value in snapshot.values.items()}
         self._write = _writer().submit(self.save, epoch, Snapshot(tensors, values))
 
     def wait(self) -> None:

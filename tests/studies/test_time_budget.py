@@ -1,0 +1,75 @@
+"""Studies with less time than they need."""
+
+import time
+
+import pytest
+
+from outland.studies.run_store import RunStore
+from outland.studies.runner import run_study
+from outland.training import fleet
+from outland.training.scheduler import Load
+from tests.studies.cases import cells_of, records
+
+ROWS = ["ERM/motif-base", "IRM/motif-base"]
+WORDS = ["train.epochs=25", "data.limit=48", "backbone.width=8", "train.batch_size=16"]
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Runs are thought to be short, so that one is begun where a tenth of a second is left."""
+    monkeypatch.setattr(fleet, "Load", lambda: Load(0.01))
+
+
+def test_a_study_without_time_begins_nothing(motif, cache, tmp_path):
+    study, cells = cells_of(2, ROWS, WORDS)
+    outcome = run_study(study, cells, tmp_path, device="cpu", cache=cache, seconds=5.0)
+    assert outcome.states == {"waiting": 4}
+    assert not list(tmp_path.rglob("spec.json"))
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_a_study_that_is_cut_short_goes_on_to_the_same_records(motif, cache, tmp_path):
+    study, cells = cells_of(2, ROWS, WORDS)
+    calls, states, checkpoints = 0, [], 0
+    while not states or states[-1].get("done") != 4:
+        calls, started = calls + 1, time.monotonic()
+        assert calls < 60
+        outcome = run_study(study, cells, tmp_path / "cut", device="cpu", cache=cache, seconds=1.3)
+        assert time.monotonic() - started < 10  # an epoch, a record and a model more than 1.3
+        assert not outcome.failures
+        states.append(dict(outcome.states))
+        checkpoints += len(list(tmp_path.glob("cut/runs/*/checkpoints/epoch-*")))
+    done = [state.get("done", 0) for state in states]
+    assert done == sorted(done)
+    assert done[0] < 4
+    assert checkpoints
+    run_study(study, cells, tmp_path / "whole", device="cpu", cache=cache)
+    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+    assert len(records(tmp_path / "cut")) == 4
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_nothing_is_measured_once_the_time_is_up(motif, cache, tmp_path, monkeypatch):
+    from outland.studies import jobs
+    from tests.studies.cases import ablation_cells
+
+    study, cells = ablation_cells("ERM/motif-base", words=WORDS)
+    measured = []
+    monkeypatch.setattr(jobs.Job, "measure", lambda self, options: measured.append(self.cell.name) or [])
+    run_study(study, cells, tmp_path, device="cpu", cache=cache, seconds=0.5)
+    assert RunStore(study, tmp_path).record(cells[0].specs[0]) is None
+    run_study(study, cells, tmp_path, device="cpu", cache=cache, seconds=600)
+    assert measured.count("ERM/motif-base") >= 1
+
+
+def test_the_command_takes_a_budget(motif, outland, tmp_path):
+    sets = [part for word in WORDS for part in ("--set", word)]
+    words = ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "1", *sets, "--out", str(tmp_path)]
+    words += ["--device", "cpu"]
+    status, _, err = outland(*words, "--time-budget", "soon")
+    assert (status, "'soon' is not a duration: write it as 90s, 25m or 2h" in err) == (2, True)
+    outland(*words, "--time-budget", "3s")
+    assert not list(tmp_path.rglob("record.json"))
+    status, out, err = outland(*words, "--time-budget", "1h")
+    assert status == 0, err
+    assert "1 done" in out

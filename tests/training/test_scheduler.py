@@ -1,0 +1,203 @@
+"""Which runs are active, in what order and until when; the runs are generators that train nothing."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from outland import stopping
+from outland.errors import CannotWrite
+from outland.stopping import Stopped, stop_after
+from outland.training import scheduler
+from outland.training.scheduler import CAPACITY, ActiveRun, Load, MemoryBudget, Scheduler
+
+MEMORY = MemoryBudget(lambda: float("inf"))
+
+
+class Fleet:
+    """Runs of so many steps each, and what became of them."""
+
+    def __init__(self, loads, width=10, steps=3, script=None, **named):
+        self.begun, self.ended, self.seen, self.restarts = [], [], [], []
+        self.steps, self.script = steps, script or (lambda index, step: None)
+        self.scheduler = Scheduler(loads, width, self.start, on_end=self.ended.append, **named)
+
+    def start(self, index, restarted):
+        self.begun.append(index)
+        self.restarts += [index] if restarted else []
+        return ActiveRun(SimpleNamespace(record=f"record {index}"), self.train(index))
+
+    def train(self, index):
+        for step in range(self.steps):
+            self.seen.append(frozenset(self.scheduler.active))
+            yield self.script(index, step)
+
+    def run(self):
+        return self.scheduler.run(MEMORY)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock in a list, which runs move by hand."""
+    now = [0.0]
+    fake = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None)
+    monkeypatch.setattr(stopping, "time", fake)
+    monkeypatch.setattr(scheduler, "time", fake)
+    kept = ActiveRun.__init__  # whose default is the true clock
+    monkeypatch.setattr(ActiveRun, "__init__", lambda self, run, steps: kept(self, run, steps, now[0]))
+    return now
+
+
+def test_the_longest_start_first_and_all_end():
+    fleet = Fleet([Load(seconds) for seconds in (3.0, 10.0, 1.0, 7.0)], width=1)
+    result = fleet.run()
+    assert fleet.begun == fleet.ended == [1, 3, 0, 2]
+    assert result.records == {index: f"record {index}" for index in range(4)}
+    assert (result.failures, result.unfinished) == ({}, [])
+    assert max(map(len, fleet.seen)) == 1
+
+
+def test_runs_of_equal_length_start_in_their_order():
+    assert Fleet([Load()] * 4, width=2).run().records.keys() == {0, 1, 2, 3}
+    fleet = Fleet([Load()] * 4, width=2)
+    fleet.run()
+    assert fleet.begun == [0, 1, 2, 3]
+
+
+def test_shares_of_the_device_are_respected_unless_a_run_is_alone():
+    shares = [0.9, 0.9, 0.5, 3.0, 0.1, 0.7, 0.2, 1.9]
+    loads = [Load(100.0 - index, share) for index, share in enumerate(shares)]
+    fleet = Fleet(loads, steps=6)
+    assert len(fleet.run().records) == len(shares)
+    together = [sum(shares[index] for index in active) for active in fleet.seen if len(active) > 1]
+    assert CAPACITY - 0.5 < max(together) <= CAPACITY + 1e-9  # it is filled, and no fuller
+    assert frozenset([3]) in fleet.seen  # larger than the device
+    assert not any(3 in active for active in fleet.seen if len(active) > 1)
+
+
+def test_no_more_runs_than_the_width():
+    fleet = Fleet([Load(1.0, 0.01)] * 9, width=4, steps=8)
+    fleet.run()
+    assert max(map(len, fleet.seen)) == 4
+
+
+def test_one_without_memory_is_put_off_and_fewer_run_from_there_on(capsys):
+    full = [2]
+
+    def script(index, step):
+        if index == 2 and full and len(fleet.scheduler.active) == 4:
+            full.pop()
+            raise torch.OutOfMemoryError
+
+    fleet = Fleet([Load(9.0 - index, 0.1) for index in range(6)], width=4, steps=8, script=script)
+    result = fleet.run()
+    assert sorted(result.records) == list(range(6))
+    assert (fleet.scheduler.width, fleet.restarts) == (3, [2])
+    assert fleet.begun == [0, 1, 2, 3, 4, 5, 2]  # behind those that wait
+    after = fleet.seen[len(fleet.seen) - 20 :]
+    assert max(map(len, after)) <= 3
+    assert sorted(fleet.ended) == list(range(6))  # each once: what it reads is not dropped while it waits
+    assert "3 runs at a time" in capsys.readouterr().err
+
+
+def test_one_without_memory_alone_fails_and_is_told():
+    def script(index, step):
+        if index == 0:
+            raise torch.OutOfMemoryError
+
+    told = []
+    fleet = Fleet(
+        [Load()] * 2, width=1, script=script, on_failure=lambda index, problem: told.append((index, str(problem)))
+    )
+    result = fleet.run()
+    assert told == [(0, "the GPU has not enough memory for this run alone")]
+    assert (list(result.failures), list(result.records)) == ([0], [1])
+
+
+def test_a_failure_is_told_once_and_the_others_go_on():
+    def script(index, step):
+        if (index, step) == (1, 1):
+            raise ZeroDivisionError("by nought")
+
+    told = []
+    fleet = Fleet([Load()] * 3, script=script, on_failure=lambda *given: told.append(given))
+    result = fleet.run()
+    assert [(index, str(problem)) for index, problem in told] == [(1, "by nought")]
+    assert result.failures == {1: told[0][1]}
+    assert sorted(result.records) == [0, 2]
+    assert sorted(fleet.ended) == [0, 1, 2]
+
+
+def test_what_the_caller_raises_ends_the_fleet_and_closes_all_runs():
+    closed = []
+
+    def train(index):
+        try:
+            for step in range(3):
+                if (index, step) == (1, 1):
+                    raise CannotWrite("the disk is full")
+                yield None
+        finally:
+            closed.append(index)
+
+    def refuse(index, problem):
+        raise problem
+
+    runs = Scheduler([Load()] * 3, 3, lambda index, restarted: ActiveRun(SimpleNamespace(), train(index)), refuse)
+    with pytest.raises(CannotWrite, match="the disk is full"):
+        runs.run(MEMORY)
+    assert sorted(closed) == [0, 1]  # the third had not begun
+
+
+def test_runs_that_would_not_end_in_time_are_not_begun(clock):
+    """A run takes twice its load by the clock, which the first shows; 90 of 100 seconds are there to begin with."""
+    lengths = [30.0, 20.0, 10.0, 8.0, 4.0]
+
+    def script(index, step):
+        clock[0] += 2 * lengths[index] / 3
+
+    fleet = Fleet([Load(seconds, CAPACITY) for seconds in lengths], width=1, script=script)
+    with stop_after(100):
+        result = fleet.run()
+    # after 60 seconds 30 are left: not for the second, 40, but for the third, 20; then 10, which are for the last alone
+    assert fleet.begun == [0, 2, 4]
+    assert sorted(result.records) == [0, 2, 4]
+    assert result.unfinished == [1, 3]
+    assert result.failures == {}
+
+
+def test_runs_that_were_stopped_are_unfinished_and_no_failures(clock):
+    def script(index, step):
+        clock[0] += 20.0
+        if stopping.is_stopping():
+            raise Stopped("stopped after epoch 3, with a checkpoint")
+
+    told = []
+    fleet = Fleet([Load()] * 4, width=2, steps=9, script=script, on_failure=lambda *given: told.append(given))
+    with stop_after(100):
+        result = fleet.run()
+    assert sorted(result.unfinished) == [0, 1, 2, 3]
+    assert (result.records, result.failures, told, sorted(fleet.begun)) == ({}, {}, [], [0, 1])
+
+
+def test_a_run_that_waits_for_the_device_does_not_hold_up_the_others(monkeypatch):
+    """Its event comes when the others are done."""
+    event, naps = object(), []
+    monkeypatch.setattr(scheduler.time, "sleep", naps.append)
+
+    def train(index):
+        if index:
+            for _ in range(50):
+                yield None
+        else:
+            while len(ended) < 2 or len(naps) < 5:
+                yield event
+
+    ended = []
+    runs = Scheduler(
+        [Load()] * 3, 3, lambda index, _: ActiveRun(SimpleNamespace(record=index), train(index)), on_end=ended.append
+    )
+    result = runs.run(MEMORY)
+    assert sorted(result.records) == [0, 1, 2]
+    assert ended[-1] == 0
+    assert len(naps) == 5  # the host rests only where nothing else is to do
