@@ -123,9 +123,6 @@ def linear_cases(shape: str, dtype: torch.dtype) -> Iterator[Case]:
             rounded = many.round_weight(weight.detach())
             plain |= {
                 "linear": lambda x=x, m=rounded, b=bias, o=outputs: many.product(x.detach(), m.T, o, b),
-                "linear+moments": lambda x=x, m=rounded, b=bias, o=outputs: many.product(
-                    x.detach(), m.T, o, b, None, True
-                ),
                 "linear grad_x": lambda grad=grad, m=rounded, i=inputs: many.product(grad, m, i),
                 "weight_grad": lambda grad=grad, x=x: many.weight_grad(grad, x.detach()),
             }

@@ -71,7 +71,6 @@ def test_many_rows_equal_the_plain_form_to_bits_of_bf16(rows, inputs, outputs, m
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32  # Triton's interpreter multiplies no bf16
     monkeypatch.setattr("outland.ops.triton.many_rows.DTYPE", dtype)
     monkeypatch.setattr("outland.ops.triton.many_rows.PROGRAMS", 3)  # so that a program has several tiles
-    monkeypatch.setattr("outland.ops.triton.norm_kernels.norm_moments", None)  # they are at hand
     sides = []
     for kernels in (False, True):
         linear, norm, x, grad, mask = parts(rows, inputs, outputs, masked)

@@ -3,7 +3,7 @@
 Five ways lead to the same numbers up to rounding:
 
 - on a GPU, small products in TF32 have a kernel that also computes the moments, or applies the running statistics;
-- on a GPU, products of many rows in bf16 have one that also computes the moments;
+- on a GPU, products of many rows in bf16 have one of their own, and `batch_norm` follows;
 - on a CPU, a frozen norm is folded into the linear layer: one affine map;
 - on a CPU, while training, the bias is left out of the rows, since batch norm takes it away again, and added to the
   running mean: one pass over the rows less;

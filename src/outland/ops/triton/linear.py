@@ -34,8 +34,7 @@ def linear_norm(
 ) -> Tensor:
     """See `ops.linear_norm`; rows that are not marked become 0."""
     if has_many_rows(x):
-        mapped, moments = many_rows.linear_moments(x, weight, bias, mask, False)
-        return batch_norm(mapped, mask, state, relu, dropout, moments)
+        return batch_norm(many_rows.linear(x, weight, bias), mask, state, relu, dropout)
     x, weight = x.contiguous(), weight.contiguous()
     if state.training:
         mapped, moments = _LinearMoments.apply(x, weight, bias, mask)
