@@ -47,13 +47,17 @@ def trainer(
     return run
 
 
-def losses(runs: list[Trainer]) -> list[list[dict]]:
+def losses(runs: list[Trainer]) -> list[list[dict[str, float]]]:
     """The losses of an epoch of each run; the runs take their steps in turn."""
     steps = [run.new_steps() for run in runs]
     iterators = [run.capture.on_stream(each.epoch(0, 100)) for run, each in zip(runs, steps, strict=True)]
     while iterators:
         iterators = [iterator for iterator in iterators if next(iterator, StopIteration) is not StopIteration]
-    return [each.log() for each in steps]
+    logs = (each.log() for each in steps)
+    return [
+        [dict(zip(names, row, strict=False)) for names, row in zip(log.names, log.values.tolist(), strict=True)]
+        for log in logs
+    ]
 
 
 def largest_differences(first: list[dict], second: list[dict]) -> dict[str, float]:
