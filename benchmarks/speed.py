@@ -159,11 +159,11 @@ def epoch(device: torch.device, rounds: int) -> dict:
     ours = OutlandSteps("aia", splits, device, 300)
     parts = [index for part, index in splits.parts.items() if part != "train"]
     loaders = [DataLoader(splits.graphs.select(index).to_data_list(), 64) for index in parts]
-    evaluation = ours.trainer.new_evaluation()
+    evaluation = ours.trainer.evaluation
 
     def evaluate() -> None:
         evaluation.run()
-        evaluation.scores()
+        evaluation.by_part(evaluation.scores)
 
     def our_epoch() -> None:
         for _ in range(len(ours.trainer.batches)):
