@@ -177,21 +177,20 @@ def _list(seeds: int | None, device: str) -> None:
 
     from outland.devices import find_device
     from outland.studies import STUDIES, find_study
-    from outland.studies.durations import calibrate, estimate_seconds
+    from outland.studies.estimates import run_estimate
 
-    speed = calibrate(find_device(device))
+    seconds = run_estimate(find_device(device))
     table = Table(
         *("study", Column("runs", justify="right"), Column("hours", justify="right"), "what it is"),
-        caption="hours: of training, estimated for this machine, one run after another, from a second of training "
-        "steps; runs that studies share are done once",
+        caption="hours: of training, estimated for this machine, one run after another (on a GPU side by side), from a "
+        "second of training steps; runs that studies share are done once",
     )
     every: dict[str, float] = {}
     for name in STUDIES:
         selected = find_study(name)
         number = seeds if seeds is None or selected.repeats == "seeds" else min(seeds, selected.seeds)
         costs = {  # what is measured without a trained model is the study's own
-            spec.slug if cell.row.trained else f"{name} {spec.slug}": estimate_seconds(spec, speed)
-            * selected.trains(cell)
+            spec.slug if cell.row.trained else f"{name} {spec.slug}": seconds(spec) * selected.trains(cell)
             for cell in selected.cells(number)
             for spec in cell.specs
         }
@@ -213,7 +212,8 @@ def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
 
     from outland.devices import find_device
     from outland.report.study_text import plan_table
-    from outland.studies.durations import calibrate, estimate_seconds, format_duration
+    from outland.studies.durations import format_duration
+    from outland.studies.estimates import run_estimate
     from outland.studies.run_store import RunStore
     from outland.studies.runner import study_outcome
 
@@ -221,9 +221,9 @@ def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
     states = {cell.name: [store.state(cell, spec) for spec in cell.specs] for cell in cells}
     Console().print(plan_table(selected, cells, states))
     outcome = study_outcome(selected, cells, out)
-    speed = calibrate(find_device(device))
+    seconds = run_estimate(find_device(device))
     left = {
-        spec.slug: estimate_seconds(spec, speed)
+        spec.slug: seconds(spec)
         for cell in cells
         for spec, state in zip(cell.specs, states[cell.name], strict=True)
         if state in ("waiting", "begun") and selected.trains(cell)

@@ -18,7 +18,7 @@ from outland.recipes import DatasetSize, recipe_for
 from outland.spec import RunSpec, TrainSettings
 from outland.training.stepper import Stepper
 
-_UNKNOWN = DatasetSize(train=1000, scored=1000, nodes=20.0, edges=50.0)  # of a dataset without a recipe
+UNKNOWN = DatasetSize(train=1000, scored=1000, nodes=20.0, edges=50.0)  # of a dataset without a recipe
 _REFERENCE = DatasetSize(train=0, scored=0, nodes=17.0, edges=48.0)
 
 
@@ -36,7 +36,7 @@ def method_costs() -> dict[str, float]:
 def estimate_seconds(spec: RunSpec, speed: float = 1.0) -> float:
     """Estimated seconds of a run, where this machine takes `speed` times as long as that of the measurements."""
     recipe = recipe_for(spec.dataset)
-    size = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
+    size = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or UNKNOWN
     limit = spec.data.limit or 10**9
     train, scored = min(size.train, limit), min(size.scored, 4 * limit)
     step, forward = graph_seconds(size, spec.backbone)
@@ -75,7 +75,7 @@ def time_steps(
 ) -> tuple[float, float]:
     """Seconds a graph of ERM's training step and forward pass, on random graphs of that size; the fastest counts."""
     schema = Schema(Features(3), Task("multiclass", 3, "accuracy"))
-    packed = _random_graphs(size, graphs).to(device)
+    packed = random_graphs(size, graphs).to(device)
     method = build_method("erm", schema, backbone, method_settings("erm", {})).to(device)
     stepper = Stepper(method, TrainSettings())
     batch = next(iter(Batches(packed, torch.arange(graphs), graphs)))
@@ -94,7 +94,8 @@ def time_steps(
         return step, fastest(lambda: method(batch))
 
 
-def _random_graphs(size: DatasetSize, count: int) -> PackedGraphs:
+def random_graphs(size: DatasetSize, count: int) -> PackedGraphs:
+    """So many graphs with as many nodes, and about as many edges, as `size` says."""
     generator = torch.Generator().manual_seed(0)
     nodes, pairs = round(size.nodes), round(size.edges / 2)
     graphs = []

@@ -1,17 +1,25 @@
-"""What runs ask of a GPU: estimated from measurements on one H200."""
+"""What runs ask of a GPU, by measurements on one H200."""
 
 import json
 import math
+import time
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from outland.datasets import find_dataset
-from outland.recipes import DatasetSize, recipe_for
-from outland.spec import RunSpec
-from outland.training.scheduler import Load
+import torch
 
-_UNKNOWN = DatasetSize(train=1000, scored=1000, nodes=20.0, edges=50.0)  # of a dataset without a recipe
+from outland.graphs import Features, Schema, Splits, Task
+from outland.methods import build_method, method_settings
+from outland.nn import BackboneSettings
+from outland.recipes import DatasetSize, recipe_for
+from outland.spec import RunSpec, TrainSettings
+from outland.studies.durations import UNKNOWN, random_graphs
+from outland.training.capture import wait_for
+from outland.training.scheduler import Load
+from outland.training.trainer import Trainer
+
+_REFERENCE = DatasetSize(train=512, scored=0, nodes=17.0, edges=48.0)
 
 
 @lru_cache
@@ -21,35 +29,64 @@ def _costs() -> Any:
 
 def gpu_load(spec: RunSpec) -> Load:
     """Seconds of the whole device that a run takes among others, and the share of the device that it uses alone."""
-    recipe = recipe_for(spec.dataset)
-    size = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or _UNKNOWN
-    limit = spec.data.limit or 10**9
-    train, scored = min(size.train, limit), min(size.scored, 4 * limit)
-    batch, steps = min(spec.train.batch_size, train), math.ceil(train / spec.train.batch_size)
     costs = _costs()
-    cost = costs["methods"].get(spec.method, 1.0)
-    step = cost * _step_ms(spec, size, batch)
-    scoring = costs["forward"] * math.sqrt(cost) * _step_ms(spec, size, scored, floor=False)
+    step, scoring = _erm_ms(spec)
+    method = costs["methods"].get(f"{spec.method}:{spec.preset}") or costs["methods"].get(spec.method, {})
+    step *= method.get("small" if step < 2 * costs["formula"]["floor_ms"] else "large", 1.0)
+    scoring *= method.get("scoring", 1.0)
+    size = _size(spec)
+    steps = math.ceil(size.train / spec.train.batch_size)
     seconds = costs["seconds_a_run"] + spec.train.epochs * (steps * step + scoring) / 1000
-    return Load(seconds, _share(spec, size, batch))
+    share, rows = costs["share"], min(spec.train.batch_size, size.train) * size.nodes * spec.backbone.width / 300
+    return Load(seconds, min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"]))
 
 
-def _step_ms(spec: RunSpec, size: DatasetSize, graphs: int, floor: bool = True) -> float:
-    """Milliseconds of ERM's step on so many graphs: of the launches at least, else so much a node and an edge."""
-    rates = _costs()["step"]
+def _size(spec: RunSpec) -> DatasetSize:
+    """The size of a run's data, as far as it is known."""
+    recipe = recipe_for(spec.dataset)
+    size = (recipe and recipe.dataset_size(spec.dataset, spec.domain, spec.kind)) or UNKNOWN
+    limit = spec.data.limit or 10**9
+    return size.model_copy(update={"train": min(size.train, limit), "scored": min(size.scored, 4 * limit)})
+
+
+def _erm_ms(spec: RunSpec) -> tuple[float, float]:
+    """Milliseconds of ERM's step and evaluation: as measured in the recipe's setting, and scaled to this one."""
+    step, scoring = _formula_ms(spec)
+    measured = _costs()["erm"].get(f"{spec.dataset}-{spec.domain}-{spec.kind}")
+    if measured is None:
+        return step, scoring
+    usual = _usual_formula_ms(spec.dataset, spec.domain, spec.kind)
+    return measured["step_ms"] * step / usual[0], measured["evaluation_ms"] * scoring / usual[1]
+
+
+@lru_cache
+def _usual_formula_ms(dataset: str, domain: str, kind: str) -> tuple[float, float]:
+    return _formula_ms(RunSpec.make(dataset, "erm", domain=domain, kind=kind))
+
+
+def _formula_ms(spec: RunSpec) -> tuple[float, float]:
+    """The same, from the numbers of nodes and edges: a small step takes the time of its launches."""
+    rates, size = _costs()["formula"], _size(spec)
     width = (spec.backbone.width / 300) ** rates["width_power"] * spec.backbone.layers / 4
-    edge = rates["edge_feature"] if _has_edge_features(spec.dataset) else rates["edge"]
-    work = graphs * (size.nodes * rates["node"] + size.edges * edge) * width
-    return float(max(work, rates["floor"]) if floor else work)
+    graph = (size.nodes * rates["node_ms"] + size.edges * rates["edge_ms"]) * width
+    step = max(rates["floor_ms"], min(spec.train.batch_size, size.train) * graph)
+    return step, max(1e-6, rates["forward"] * size.scored * graph)
 
 
-def _share(spec: RunSpec, size: DatasetSize, graphs: int) -> float:
-    """The share of the device that a run uses alone, by the rows of its batch."""
-    share = _costs()["share"]
-    rows = graphs * size.nodes * spec.backbone.width / 300
-    return float(min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"]))
-
-
-def _has_edge_features(dataset: str) -> bool:
-    schema = getattr(find_dataset(dataset), "schema", None)
-    return schema is not None and schema.edge is not None
+@lru_cache
+def calibrate_gpu(device: torch.device) -> float:
+    """Seconds of this GPU for one second of the GPU of the measurements, from a captured step."""
+    graphs = random_graphs(_REFERENCE, 512).to(device)
+    schema = Schema(Features(3), Task("multiclass", 3, "accuracy"))
+    method = build_method("erm", schema, BackboneSettings(), method_settings("erm", {})).to(device)
+    index = torch.arange(len(graphs))
+    trainer = Trainer(method, Splits(graphs, {"train": index, "val": index}, schema), TrainSettings(batch_size=512))
+    method.reseed(0, device)
+    steps, best = trainer.new_steps(), math.inf
+    for epoch in range(60):  # of one step each; the first is captured
+        started = time.perf_counter()
+        wait_for(trainer.capture.on_stream(steps.epoch(epoch, 60)))
+        torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - started)
+    trainer.capture.close()
+    return float(1000 * best / _costs()["alone_ms"])

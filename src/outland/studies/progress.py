@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -33,7 +33,8 @@ _COLUMNS = (
 class StudyProgress(Callback):
     """A bar over all runs, which advances by their estimated cost; without a terminal, a line now and then."""
 
-    def __init__(self, runs: int, cost: float) -> None:
+    def __init__(self, runs: int, cost: float, run_cost: Callable[[RunSpec], float] = estimate_seconds) -> None:
+        self.run_cost = run_cost
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
         self._started, self._next, self._name = time.monotonic(), 0.0, ""
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
@@ -66,7 +67,7 @@ class StudyProgress(Callback):
                 if shares[index] < 1:  # what is over stays over
                     shares[index] = store.progress(cell, spec)
             self._done = shares.count(1.0)
-            self._spent = sum(share * estimate_seconds(spec) for share, (_, _, spec) in zip(shares, runs, strict=True))
+            self._spent = sum(share * self.run_cost(spec) for share, (_, _, spec) in zip(shares, runs, strict=True))
             names = (cell.name for share, (_, cell, _) in zip(shares, runs, strict=True) if 0 < share < 1)
             self._name, completed = next(names, ""), min(self._spent, self._cost)
             self._bar.update(self._task, runs=self._done, completed=completed, description=self._name)
@@ -108,7 +109,7 @@ class _RunProgress(Callback):
     """The share of one run in the progress of a study."""
 
     def __init__(self, study: StudyProgress, spec: RunSpec) -> None:
-        self._study, self._epoch_cost = study, estimate_seconds(spec) / spec.train.epochs
+        self._study, self._epoch_cost = study, study.run_cost(spec) / spec.train.epochs
         self._name = f"{spec.method}/{spec.dataset}-{spec.domain}"
 
     def on_train_start(self, title: str, epochs: int, steps: int, done: int) -> None:

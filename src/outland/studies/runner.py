@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outland.datasets import DataFolder
+from outland.devices import find_device
 from outland.graphs import Cache
 from outland.spec import RunSpec
 from outland.storage.files import writable_folder
 from outland.studies.base import Cell, Study
 from outland.studies.engines import Engine
 from outland.studies.engines.local import LocalEngine
+from outland.studies.estimates import run_cost
 from outland.studies.jobs import Job, JobOptions
 from outland.studies.progress import StudyProgress
 from outland.studies.run_store import RunStore
@@ -68,8 +70,8 @@ def run_study(
     if track is not None:
         check_tracker(track)
     jobs = _pending_jobs(cells, RunStore(study, out), retry)
-    pending = [spec for job in jobs for spec in job.specs]
-    progress = StudyProgress(len(pending), sum(job.seconds() for job in jobs))
+    pending, cost = [spec for job in jobs for spec in job.specs], run_cost(find_device(device))
+    progress = StudyProgress(len(pending), sum(map(cost, pending)), cost)
     try:
         (engine or LocalEngine()).execute(jobs, JobOptions(out, device, width, cache, data, track, stop_at), progress)
     finally:
