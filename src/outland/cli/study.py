@@ -101,6 +101,9 @@ def study(
         how: dict[str, Any] = {"retry": retry, "device": device, "engine": runner, "track": track, "data": files}
         how |= {"seconds": seconds}
         outcome = study_outcome(selected, cells, out) if report else run_study(selected, cells, out, **how)
+    if seconds is not None and not outcome.states["done"] and not outcome.failures:
+        typer.echo(f"the time is up: {_counts(outcome)}; the same command goes on")
+        return
     if shard is not None:
         typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
     else:

@@ -77,7 +77,8 @@ def run_study(
     finally:
         progress.close()
     outcome = study_outcome(study, cells, out)
-    outcome.executed = {spec.slug for spec in pending}
+    store = RunStore(study, out)
+    outcome.executed = {s.slug for job in jobs for s in job.specs if store.state(job.cell, s) != "waiting"}
     return outcome
 
 

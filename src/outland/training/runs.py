@@ -129,7 +129,10 @@ class Run:
                 say(f"Going on at epoch {done} of {training.trainer.settings.epochs}, in {folder.path}")
             yield from training.steps()
             self.record = training.record()
-            folder.finish(training.model(), self.record)
+            yield None  # other runs go on in between
+            model = training.model()
+            yield None
+            folder.finish(model, self.record)
 
 
 def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:

@@ -152,9 +152,14 @@ class Scheduler:
         return False
 
     def _has_time(self, load: Load) -> bool:
-        """Whether a run would probably end in time, by the pace of those before it."""
+        """Whether a run would probably end in time, by the pace of those before it; the first is begun in any case.
+
+        Else a budget that is shorter than a run would never come to anything: what is begun has checkpoints.
+        """
+        if is_stopping():
+            return False
         pace = median(self._paces[-WIDTH:]) if self._paces else CAPACITY / load.share
-        return not is_stopping() and load.seconds * pace <= seconds_left()
+        return not (self.active or self.result.records) or load.seconds * pace <= seconds_left()
 
     def _advance(self, index: int, budget: MemoryBudget) -> Event:
         """Let a run take a step, or note that it has ended; returns what its next step waits for."""

@@ -30,6 +30,7 @@ from outland.training.selection import choosing_rule
 from outland.training.stepper import DIAGNOSTICS, Stepper
 from outland.training.steps import EagerSteps, LossLog, ReplayedSteps, Steps
 
+EPOCHS_AHEAD = 3  # that are launched before the results of an epoch are read
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run, at least
 _RANK_STRIDE = 1_000_003  # between the seeds of processes that train together
 
@@ -142,14 +143,14 @@ class Trainer:
     def steps(self) -> Iterator[Event]:
         """As `fit`, with a pause after each step; yields what the next step waits for, where it waits for the device.
 
-        The device is an epoch ahead of what the host has read: scores and losses of an epoch are copied while the next
-        one runs.
+        Where steps are replayed the device is some epochs ahead of what the host has read, so that it has work while
+        the host prepares or ends other runs: scores and losses of an epoch are copied while the next ones run.
         """
         settings, done = self.settings, len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
             self.method.reseed(self.seed + _RANK_STRIDE * rank(), self.device)
-        steps, ahead = self.new_steps(), 1 if self.replay and self.device.type == "cuda" else 0
+        steps, ahead = self.new_steps(), EPOCHS_AHEAD if self.replay else 0
         saved, unread = time.monotonic(), deque[EpochResult]()
         self.callback.on_train_start(self.method.name, settings.epochs, len(self.batches), done)
         self._clock = time.perf_counter()
