@@ -1,0 +1,51 @@
+"""What runs ask of a GPU."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from outland.spec import RunSpec
+from outland.studies import find_study
+from outland.studies.durations import estimate_seconds
+from outland.studies.estimates import run_cost
+from outland.studies.gpu_costs import gpu_load
+
+MEASURED = json.loads((Path(__file__).parents[2] / "benchmarks" / "study-h200.json").read_text())
+
+
+def seconds(only, seeds=None):
+    cells = find_study("covariate").cells(seeds, [], only)
+    return sum(gpu_load(spec).seconds for cell in cells for spec in cell.specs)
+
+
+def test_estimates_are_within_a_tenth_of_what_was_measured_on_an_h200():
+    molbbbp = [study["wall_s"] for name, study in MEASURED["studies"].items() if name.startswith("molbbbp")]
+    assert seconds(["molbbbp"]) == pytest.approx(sum(molbbbp), rel=0.1)
+    assert seconds(["ERM/motif-base"]) == pytest.approx(MEASURED["studies"]["ERM/motif-base"]["wall_s"], rel=0.1)
+
+
+def test_every_cell_has_its_measured_step():
+    for name, row in MEASURED["steps"].items():
+        (cell,) = find_study("covariate").cells(1, [], [name])
+        assert gpu_load(cell.specs[0]).seconds == pytest.approx(row["run_s"] + 0.25, rel=0.3), name
+
+
+def test_other_settings_scale_what_was_measured():
+    usual = gpu_load(RunSpec.make("motif", "erm")).seconds - 0.25
+    assert gpu_load(RunSpec.make("motif", "erm", changes={"train": {"epochs": 50}})).seconds - 0.25 == usual / 2
+    narrow = gpu_load(RunSpec.make("motif", "erm", changes={"backbone": {"width": 150}})).seconds - 0.25
+    assert narrow == pytest.approx(usual / 2, rel=0.01)
+    assert gpu_load(RunSpec.make("motif", "erm", changes={"data": {"limit": 512}})).seconds - 0.25 < usual / 10
+
+
+def test_small_batches_use_a_third_of_the_device_and_large_ones_all_of_it():
+    shares = [gpu_load(RunSpec.make(name, "erm")).share for name in ("molbbbp", "molhiv", "motif", "cmnist")]
+    assert shares == pytest.approx([0.3, 0.675, 0.79, 1.0], abs=0.01)
+
+
+def test_a_cpu_has_costs_of_its_own():
+    spec = RunSpec.make("motif", "erm")
+    assert run_cost(torch.device("cpu"))(spec) == estimate_seconds(spec)
+    assert run_cost(torch.device("cuda"))(spec) == gpu_load(spec).seconds < estimate_seconds(spec) / 100
