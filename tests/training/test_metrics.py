@@ -61,6 +61,16 @@ def test_rmse_skips_unknown_values():
     assert score(torch.ones(1, 1), torch.tensor([[NAN]]), Task("regression", 1, "rmse"))["rmse"] is None
 
 
+def test_logits_that_are_not_numbers_have_no_score():
+    """They lie behind all others in a search, and the first class has the largest."""
+    logits = torch.full((4, 1), NAN)
+    labels = torch.tensor([[0.0], [1], [1], [0]])
+    assert score(logits, labels, Task("binary", 1, "rocauc")) == {"rocauc": None}
+    assert score(logits, labels, Task("binary", 1, "ap")) == {"ap": None}
+    logits = torch.tensor([[0.0, 1.0], [NAN, 0.0]])
+    assert score(logits, torch.tensor([1, 0]), Task("multiclass", 2, "accuracy")) == {"accuracy": None}
+
+
 def test_wrong_shapes_get_a_sentence():
     with pytest.raises(OutlandError, match=r"logits of shape \[2, 4\]"):
         score(torch.ones(2, 4), torch.ones(2), Task("multiclass", 3, "accuracy"))

@@ -25,15 +25,15 @@ class Fleet:
     def start(self, index, restarted):
         self.begun.append(index)
         self.restarts += [index] if restarted else []
-        return ActiveRun(SimpleNamespace(record=f"record {index}"), self.train(index))
+        return ActiveRun(SimpleNamespace(record=f"record {index}", was_whole=True), self.train(index))
 
     def train(self, index):
         for step in range(self.steps):
             self.seen.append(frozenset(self.scheduler.active))
             yield self.script(index, step)
 
-    def run(self):
-        return self.scheduler.run(MEMORY)
+    def run(self, budget=MEMORY):
+        return self.scheduler.run(budget)
 
 
 @pytest.fixture
@@ -112,6 +112,35 @@ def test_one_without_memory_alone_fails_and_is_told():
     result = fleet.run()
     assert told == [(0, "the GPU has not enough memory for this run alone")]
     assert (list(result.failures), list(result.records)) == ([0], [1])
+
+
+def test_memory_of_ended_runs_is_released_before_a_run_alone_fails():
+    held, releases = [0], []
+
+    def script(index, step):
+        if step == 0:
+            if held[0]:
+                raise torch.OutOfMemoryError
+            held[0] = 1  # and holds it when it has ended
+
+    def release():
+        releases.append(held[0])
+        held[0] = 0
+
+    fleet = Fleet([Load()] * 2, width=1, script=script)
+    result = fleet.run(MemoryBudget(lambda: 1e9, release))
+    assert (sorted(result.records), result.failures) == ([0, 1], {})
+    assert (releases, fleet.restarts, fleet.scheduler.width) == ([1], [1], 1)
+
+
+def test_a_run_that_releasing_does_not_help_fails_in_the_end():
+    def script(index, step):
+        if index == 1:
+            raise torch.OutOfMemoryError
+
+    fleet = Fleet([Load()] * 2, width=1, script=script)
+    result = fleet.run(MemoryBudget(lambda: 1e9))
+    assert (list(result.records), list(result.failures), fleet.restarts) == ([0], [1], [1])
 
 
 def test_a_failure_is_told_once_and_the_others_go_on():

@@ -105,7 +105,7 @@ def stoppable(advice: str) -> Iterator[None]:
         typer.secho(f"\nStopped. {advice}", err=True)
         raise typer.Exit(130) from None
     except Stopped as stopped:
-        typer.secho(f"{str(stopped).capitalize()}. {advice}", err=True)
+        typer.secho(f"{str(stopped)[:1].upper()}{str(stopped)[1:]}. {advice}", err=True)
         raise typer.Exit(143) from None
 
 

@@ -25,6 +25,7 @@ from outland.spec import RunSpec
 from outland.tables.duplicates import sorted_hashes
 from outland.training import RunRecord
 from outland.training.callbacks import progress_callback
+from outland.training.capture import wait_for
 from outland.training.runs import Training
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         callback = progress_callback() if self.verbose else None
         with one_thread():
             training = Training(spec, splits.to(device), device, callback=callback)
-            for _ in training.steps():
-                pass
+            wait_for(training.steps())
         self.record_ = training.record()
         self.model_ = replace(training.model(), training_hashes=sorted_hashes(inputs.texts))
         self._set_fitted_attributes()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from outland.datasets import DataFolder
@@ -66,7 +66,8 @@ class Job:
         if self.study.measure is None:
             return []
         store = RunStore(self.study, options.out)
-        errors = [self._measure(self.study.measure, spec, store, options) for spec in self.specs]
+        pending = takewhile(lambda spec: not is_stopping(), self.specs)
+        errors = [self._measure(self.study.measure, spec, store, options) for spec in pending]
         return [f"{self.cell.name}: {error}" for error in errors if error is not None]
 
     def _measure(self, measure: Measure, spec: RunSpec, store: RunStore, options: JobOptions) -> str | None:
@@ -99,10 +100,8 @@ def execute_jobs(
         trained = [(job, spec) for job in jobs if job.cell.row.trained for spec in job.specs]
         if trained:
             _train(trained, options, print_error, callback)
-        for job in jobs:
-            if not is_stopping():
-                for error in job.measure(options):
-                    print_error(error)
+        for error in (error for job in jobs for error in job.measure(options)):
+            print_error(error)
 
 
 def _train(

@@ -61,7 +61,7 @@ class BestWeights:
         if self._program is None:
             self._keep_if_better()
             program = self._keep_if_better
-            self._program = program if self._capture is None else self._capture.capture(program)
+            self._program = program if self._capture is None else self._capture.capture(program, ())
         else:
             self._program()
 

@@ -8,6 +8,7 @@ one by one takes longer than running them.
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, ClassVar
 
 import torch
@@ -34,33 +35,36 @@ class CaptureSlot:
     """
 
     _free: ClassVar[list["CaptureSlot"]] = []
+    _lock: ClassVar[Lock] = Lock()
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.stream = device, torch.cuda.Stream(device)
         self.pool: Any = torch.cuda.graph_pool_handle()
         self._anchor = torch.cuda.CUDAGraph()  # a pool is given up with its last graph, so one stays
         counter = torch.zeros((), device=device)
-        with torch.cuda.stream(self.stream):
-            self._anchor.capture_begin(self.pool, capture_error_mode="thread_local")
+        with _capturing(self._anchor, self):
             counter.add_(1)
-            self._anchor.capture_end()
 
     @classmethod
     def take(cls, device: torch.device) -> "CaptureSlot":
         """A slot that no run uses, or a new one."""
-        for position, slot in reversed(list(enumerate(cls._free))):
-            if slot.device == device:
-                return cls._free.pop(position)
-        return cls(device)
+        with cls._lock:
+            slot = next((slot for slot in reversed(cls._free) if slot.device == device), None)
+            if slot is not None:
+                cls._free.remove(slot)
+        return cls(device) if slot is None else slot
 
     def give_back(self) -> None:
-        """Let another run use it."""
-        self._free.append(self)
+        """Let another run use it, once all that was launched is done: graphs must not end before their replays."""
+        self.stream.synchronize()
+        with self._lock:
+            self._free.append(self)
 
     @classmethod
     def drop_unused(cls) -> None:
         """Give up the memory of those that no run uses."""
-        cls._free.clear()
+        with cls._lock:
+            cls._free.clear()
 
 
 class GraphCapture:
@@ -78,7 +82,7 @@ class GraphCapture:
     def close(self) -> None:
         """Give stream and memory back; what was captured must not be replayed any more."""
         slot, self._slot = self._slot, None
-        if slot is not None:
+        if slot is not None and self.refusal is None:  # a capture that failed may have left its pool half open
             slot.give_back()
 
     def on_stream(self, steps: Iterator[Event]) -> Iterator[Event]:

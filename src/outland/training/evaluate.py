@@ -74,7 +74,7 @@ class Evaluation:
         if self._program is None:
             self._predict_and_score()
             program = self._predict_and_score
-            self._program = program if self.capture is None else self.capture.capture(program)
+            self._program = program if self.capture is None else self.capture.capture(program, ())
         else:
             self._program()
 

@@ -71,10 +71,11 @@ def _free_memory(device: torch.device) -> float:
 
 def _release_memory(device: torch.device) -> None:
     """Free what ended runs held. Their parts point at one another, so that it takes the garbage collector."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)  # no graph may end before its replays
+        CaptureSlot.drop_unused()
     gc.collect()
     if device.type == "cuda":
-        CaptureSlot.drop_unused()
-        torch.cuda.synchronize(device)
         torch.cuda.empty_cache()
 
 

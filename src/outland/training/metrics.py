@@ -59,8 +59,8 @@ class Scorer:
         self._metric: Ranking = average_precision if task.metric == "ap" else roc_auc
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """The score, 0-dim in double precision, on the device."""
-        return self._score(logits)
+        """The score, 0-dim in double precision, on the device; NaN if any logit is."""
+        return torch.where(logits.isnan().any(), torch.nan, self._score(logits))
 
     def _accuracy(self, logits: Tensor) -> Tensor:
         return (logits.argmax(1) == self.y).double().mean()

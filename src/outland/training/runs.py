@@ -100,6 +100,7 @@ class Run:
     """
 
     record: RunRecord  # once the steps are over
+    was_whole = False  # whether all its epochs were trained here and now
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class Run:
             done = training.trainer.resume() if self._resume else 0
             if done:
                 say(f"Going on at epoch {done} of {training.trainer.settings.epochs}, in {folder.path}")
+            self.was_whole = done == 0
             yield from training.steps()
             self.record = training.record()
             yield None  # other runs go on in between

@@ -4,6 +4,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -78,16 +79,20 @@ class MemoryBudget:
         """Whether one more run would fit beside `active` runs."""
         if not active or self._fits(active):
             return True
-        if self._has_garbage:
+        return self.release() and self._fits(active)
+
+    def release(self) -> bool:
+        """Release what ended runs held; whether there was anything."""
+        had_garbage, self._has_garbage = self._has_garbage, False
+        if had_garbage:
             self._release()
-            self._has_garbage = False
-        return self._fits(active)
+        return had_garbage
 
     def mark_ended(self) -> None:
         """A run has ended, and what it held is garbage."""
         self._has_garbage = True
         if self._initial == math.inf:
-            self._release()
+            self.release()
 
     def _fits(self, active: int) -> bool:
         free = self._free_memory()
@@ -119,6 +124,7 @@ class Scheduler:
         self.waiting = [(index, False) for index in order]
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
+        self._short_of_memory: set[int] = set()
         self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
 
     def run(self, budget: MemoryBudget) -> FleetResult:
@@ -130,7 +136,8 @@ class Scheduler:
                     time.sleep(_POLL_SECONDS)  # all wait for the device
         finally:
             for active in self.active.values():
-                active.steps.close()
+                with suppress(Exception):  # the others are closed all the same
+                    active.steps.close()
         self.result.unfinished += [index for index, _ in self.waiting]
         return self.result
 
@@ -168,9 +175,10 @@ class Scheduler:
             return next(active.steps)
         except StopIteration:
             self.result.records[index] = active.run.record
-            self._paces.append((time.monotonic() - active.started) / self.loads[index].seconds)
+            if active.run.was_whole:
+                self._paces.append((time.monotonic() - active.started) / self.loads[index].seconds)
         except torch.OutOfMemoryError:
-            self._postpone(index)
+            self._postpone(index, budget)
         except Stopped:
             self.result.unfinished.append(index)
         except Exception as problem:
@@ -183,13 +191,20 @@ class Scheduler:
             self._on_end(index)
         return None
 
-    def _postpone(self, index: int) -> None:
-        """Put a run back among those that wait, to resume from its checkpoint; a run alone fails."""
-        if len(self.active) == 1:
-            self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
-            return
-        self.width = len(self.active) - 1
-        say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
+    def _postpone(self, index: int, budget: MemoryBudget) -> None:
+        """Put a run back among those that wait, to resume from its checkpoint.
+
+        If ended runs held no memory that could be released, or that did not help, fewer run at a time from here on, and
+        a run alone fails.
+        """
+        released, is_first = budget.release(), index not in self._short_of_memory
+        self._short_of_memory.add(index)
+        if not (released and is_first):
+            if len(self.active) == 1:
+                self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
+                return
+            self.width = len(self.active) - 1
+            say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((index, True))
 
 

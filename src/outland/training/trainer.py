@@ -157,7 +157,7 @@ class Trainer:
         try:
             for epoch in range(done, settings.epochs):
                 unread.append((yield from self._epoch(epoch, steps)))
-                while len(unread) > ahead:
+                while len(unread) > (0 if is_stopping() else ahead):
                     yield from self._read(unread.popleft())
                 if self._is_checkpoint_due(epoch, saved):
                     while unread:
@@ -209,6 +209,8 @@ class Trainer:
     def _read(self, result: "EpochResult") -> Iterator[Event]:
         """Append an epoch to the curves, once its results have arrived."""
         while not result.copy.has_arrived:
+            if is_overdue():
+                raise Stopped("stopped while the device was at work, for it would take too long")
             yield result.copy.event
         scores, unaveraged, finite, values = result.copy.tensors()
         losses = self._mean_losses(LossLog(result.names, values), result.epoch)
