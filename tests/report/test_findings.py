@@ -20,8 +20,8 @@ def test_cells_that_have_only_begun_are_not_there():
     results.records = {name: runs for name, runs in results.records.items() if "motif-" in name or "ERM/" in name}
     del results.records["IRM/motif-size"][9]
     assert describe_progress(results) == (
-        "40 of 126 cells are there so far, 482 of 1,254 runs: all rows of motif-base, 17 of 18 rows of motif-size, 1 of "
-        "18 rows of cmnist-color, 1 of 18 rows of molbbbp-scaffold, 1 of 18 rows of molbbbp-size, 1 of 18 rows of "
+        "40 of 126 cells are there so far, 482 of 1,254 runs: all rows of motif-base, 17 of 18 rows of motif-size, 1 "
+        "of 18 rows of cmnist-color, 1 of 18 rows of molbbbp-scaffold, 1 of 18 rows of molbbbp-size, 1 of 18 rows of "
         "molhiv-scaffold, 1 of 18 rows of molhiv-size and part of the seeds of 1 other cell."
     )
 

@@ -104,6 +104,6 @@ def test_a_table_of_nothing_but_dashes_has_no_finding():
 def test_the_first_remark_on_a_cell_counts():
     remarks = [Remark(("ERM/motif-*",), "The first."), Remark(("*/motif-base",), "The second.")]
     text = results_page(made("covariate", scores, seeds=10), [*remarks, Remark(("*/cmnist-color",), "The third.")])
-    assert re.search(r"\| ERM/motif-base \|.* a \|", text)
+    assert re.search(r"\| ERM/motif-base \|.* c \|", text)
     assert re.search(r"\| IRM/motif-base \|.* b \|", text)
-    assert "- **a** The first.\n- **b** The second.\n- **c** The third." in text
+    assert "- **a** The third.\n- **b** The second.\n- **c** The first." in text

@@ -48,7 +48,7 @@ def findings(results: Results) -> list[str]:
     compared = {label: tests for label, tests in compared.items() if tests}
     lines = [_planned(results, f"against {results.study.reference}", against)] if against else []
     if rivals:
-        choice = "It is chosen by its test mean, which favours it: a lead over it is safely shown, a lag is not."
+        choice = "The rival is chosen by its test mean, which favours it: a lead over it is safely shown, a lag is not."
         lines.append(f"{_planned(results, 'against the best rival', rivals)} {choice}")
     lines += [_compared(results, compared), _error_rates(compared)] if compared else []
     return [*lines, *_ranked(results), *results.sampling_notes()]

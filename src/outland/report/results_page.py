@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from string import ascii_lowercase
 
 from outland.report.deviations import Deviation, Remark, deviations, read_remarks, remark_on
 from outland.report.figures import ranks
@@ -61,8 +62,9 @@ _FULL = (
 
 def _filled(text: str, bullet: str = "") -> str:
     """Text in lines of the repository's width."""
-    whole = {"break_on_hyphens": False, "break_long_words": False}
-    return textwrap.fill(text, _WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet), **whole)
+    hanging = " " * len(bullet)
+    wrapper = textwrap.TextWrapper(_WIDTH, bullet, hanging, break_on_hyphens=False, break_long_words=False)
+    return wrapper.fill(text)
 
 
 def _introduction(results: Results) -> list[str]:
@@ -129,8 +131,8 @@ def _deviations(results: Results, remarks: Sequence[Remark]) -> list[str]:
         f"difference, {above} above and {len(large) - above} below; were both drawn from one law, about one in twenty "
         "would. The largest comes first. Remarks are written by hand; where there is none, no cause is known."
     )
-    used = [remark for remark in remarks if any(remark_on(cell.cell, remarks) == remark for cell in large)]
-    letters = {remark: chr(ord("a") + number) for number, remark in enumerate(used)}
+    used = dict.fromkeys(remark for cell in large if (remark := remark_on(cell.cell, remarks)) is not None)
+    letters = dict(zip(used, ascii_lowercase, strict=False))
     lines = [_deviation(cell, letters, remarks) for cell in large]
     notes = "\n".join(_filled(f"**{letter}** {remark.text}", "- ") for remark, letter in letters.items())
     head = ["cell", "ours", "paper", "difference", "standard error", "remark"]

@@ -182,13 +182,14 @@ def read_results(study: Study, file: Path) -> Results:
             raise OutlandError(f"{file}: run {number} cannot be used: {_sentence(problem)}") from None
         runs[run.spec.key] = run
     for cell in results.cells:
-        found = {index: run for index, spec in enumerate(cell.specs) if (run := runs.get(spec.key)) is not None}
-        records = {index: run.record for index, run in found.items() if run.record is not None and cell.row.trained}
-        measured = {
-            index: run.measurements[study.name] for index, run in found.items() if study.name in run.measurements
-        }
-        results.records |= {cell.name: records} if records else {}
-        results.measurements |= {cell.name: measured} if measured else {}
+        for index, spec in enumerate(cell.specs):
+            if spec.key not in runs:
+                continue
+            record, measurement = runs[spec.key].record, runs[spec.key].measurements.get(study.name)
+            if record is not None and cell.row.trained:
+                results.records.setdefault(cell.name, {})[index] = record
+            if measurement is not None:
+                results.measurements.setdefault(cell.name, {})[index] = measurement
     return results
 
 
