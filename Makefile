@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
 WORKERS ?= 2
 
-.PHONY: help demo test faults faults-short check bench docs format clean
+.PHONY: help demo test faults faults-short check bench results docs format clean
 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
@@ -15,6 +15,7 @@ help:
 	@echo "             make faults-short has each kind of them, in a minute or two"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
+	@echo "make results docs/results.md anew, from the records in results/records"
 	@echo "make docs    the documentation as a site, in docs/_build"
 	@echo "make format  put the code in its standard form"
 
@@ -44,6 +45,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
+
+results: $(READY)
+	$(BIN)/python -m outland.report.results_page
 
 docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build

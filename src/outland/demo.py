@@ -70,7 +70,7 @@ def _comparison(records: dict[str, RunRecord]) -> str:
     if in_domain[0] - in_domain[1] > _LARGE_GAP:
         text += (
             " On training's own bases AIA is far behind: as released it scores with batch norm's statistics of two "
-            "kinds of graphs, mixed (see docs/results.md)."
+            "kinds of graphs, mixed (see docs/agreement.md)."
         )
     return text
 

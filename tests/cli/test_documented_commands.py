@@ -104,7 +104,7 @@ def test_a_documented_command_works(workplace, command, request, monkeypatch):
     done = workplace(*shortened(command))
     # The first are named in passing, without their arguments; the others ask for seventeen searches, or for records of
     # a study that was never run, and say so.
-    needs = ("--tuned", "study export", "study import")
+    needs = ("--tuned", "--report", "study export", "study import")
     expected = 2 if command in ("train", "fit", "predict") or any(word in command for word in needs) else 0
     assert done.returncode == expected, done.stdout + done.stderr
 

@@ -28,3 +28,20 @@ def test_records_move_from_one_folder_to_another(motif, outland, tmp_path):
     assert f"refused: {path.parent.name}: " in done.stderr
     done = outland("evaluate", str(path.parent), "motif")
     assert (done.returncode, "has the record of a run and no model" in done.stderr) == (2, True)
+
+
+def test_a_report_takes_in_the_records_that_are_there(motif, outland, tmp_path):
+    assert outland("study", "covariate", *WORDS, "--device", "cpu").returncode == 0
+    assert outland("study", "export", "results/records/covariate.jsonl.xz", "covariate", *WORDS).returncode == 0
+    said = "results/records/covariate.jsonl.xz: 2 imported\n"
+    for number, what in enumerate(("--report", "--dry-run")):
+        words = ("study", "covariate", *WORDS, "--out", f"there{number}", what)
+        first, again = outland(*words), outland(*words)
+        assert (first.returncode, first.stdout.startswith(said)) == (0, True)
+        assert (again.returncode, again.stdout) == (0, first.stdout.removeprefix(said))
+        assert len(list((tmp_path / f"there{number}" / "runs").glob("*/record.json"))) == 2
+    for page in (tmp_path / "studies").glob("covariate*"):
+        assert (tmp_path / "there0" / page.name).read_bytes() == page.read_bytes()
+    none = outland("study", "covariate", *WORDS, "--out", "empty", "--dry-run", "--records", "elsewhere")
+    assert "2 runs: 2 waiting" in none.stdout
+    assert not (tmp_path / "empty").exists()

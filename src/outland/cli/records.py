@@ -36,15 +36,7 @@ def import_(named: list[str], out: Path, **which: Any) -> None:
     refused = 0
     for file in map(Path, named):
         result = import_records(file, out)
-        counts = {
-            "imported": len(result.imported),
-            "already here": result.already_here,
-            "here with another result, which stays": len(result.different),
-            "superseded, as their settings have changed since": result.superseded,
-            "refused": len(result.refused),
-        }
-        listed = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number) or "no runs"
-        typer.echo(f"{file}: {listed}")
+        typer.echo(f"{file}: {_counts(result)}")
         _print_reasons(
             "other result", [(name, "our own stays; remove its folder to import it") for name in result.different]
         )
@@ -52,6 +44,30 @@ def import_(named: list[str], out: Path, **which: Any) -> None:
         refused += len(result.refused)
     if refused:
         raise typer.Exit(1)
+
+
+def import_new(study: str, folder: Path, out: Path) -> None:
+    """Take in those runs of a study in a folder of records that are not in the folder of studies yet, and say so."""
+    file = folder / f"{study}.jsonl.xz"
+    if not file.exists():
+        return
+    from outland.studies.transfer import import_records
+
+    result = import_records(file, out, compare=False)
+    if result.imported or result.superseded or result.refused:
+        typer.echo(f"{file}: {_counts(result)}")
+        _print_reasons("refused", result.refused)
+
+
+def _counts(result: Any) -> str:
+    counts = {
+        "imported": len(result.imported),
+        "already here": result.already_here,
+        "here with another result, which stays": len(result.different),
+        "superseded, as their settings have changed since": result.superseded,
+        "refused": len(result.refused),
+    }
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number) or "no runs"
 
 
 def _print_reasons(what: str, runs: Iterable[tuple[str, str]]) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.cli import options, records
+from outland.cli import options
+from outland.cli.records import export, import_, import_new
 from outland.errors import OutlandError, counted, unknown
 
 Only = Annotated[
@@ -52,6 +53,10 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder of studies: reports, and all their runs in `runs`.")] = Path(
         "studies"
     ),
+    records: Annotated[
+        Path,
+        typer.Option(help="--report, --dry-run: folder whose STUDY.jsonl.xz is imported first, where it is there."),
+    ] = Path("results/records"),
     device: options.Device = "auto",
     data: options.Data = None,
     engine: Engine = "local",
@@ -74,7 +79,7 @@ def study(
     finished runs to one file, `import` takes them in on another machine.
     """
     if name in ("export", "import"):
-        move = {"export": records.export, "import": records.import_}[name]
+        move = {"export": export, "import": import_}[name]
         move(moved or [], out, seeds=seeds, words=options.assignments(set_, epochs, limit), only=only or [])
         return
     if moved:
@@ -93,6 +98,8 @@ def study(
     runner = _engine(engine, workers, address=address, cpus=cpus, gpus=gpus, send_back=send_back or None)
     cells = with_tuned_settings(cells, tuning) if tuned else cells
     cells = cells if shard is None else shard_cells(cells, shard)
+    if report or dry_run:
+        import_new(name, records, out)
     if dry_run:
         _plan(selected, cells, out, device)
         return

@@ -147,6 +147,8 @@ def _recipes(results: Results) -> list[dict[str, Any]]:
 def _platform(results: Results) -> str:
     for runs in results.records.values():
         for record in runs.values():
-            about = dict.fromkeys(("device", "torch", "python", "outland"), "?") | record.platform
-            return f"{about['device']}, PyTorch {about['torch']}, Python {about['python']}, outland {about['outland']}"
+            about = {name: text for name, text in record.platform.items() if text != "not installed"}
+            packages = {"PyTorch": "torch", "Python": "python", "outland": "outland"}
+            versions = [f"{title} {about[name]}" for title, name in packages.items() if name in about]
+            return ", ".join([about.get("device", "?"), *versions])
     return ""

@@ -157,19 +157,20 @@ def markdown(results: Results) -> str:
     emphasis = {"best": "**{}**", "second": "_{}_"}
     for quantity in results.study.quantities:
         lines = [
-            _piped(["method", "source", *(column.label for column in results.columns)]),
-            _piped(["---"] * 2 + ["---:"] * len(results.columns)),
+            piped(["method", "source", *(column.label for column in results.columns)]),
+            piped(["---"] * 2 + ["---:"] * len(results.columns)),
         ]
         for line in table_lines(results, quantity):
             texts = [emphasis.get(mark, "{}").format(text) for text, mark in zip(line.texts, line.marks, strict=True)]
-            lines.append(_piped([line.method, line.source, *texts]))
+            lines.append(piped([line.method, line.source, *texts]))
         parts += [f"## {quantity.title}", "\n".join(lines), _caption(results, quantity, "in italics")]
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
 
 
-def _piped(cells: Sequence[str]) -> str:
+def piped(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -23,6 +23,10 @@ def _test(record: RunRecord) -> float | None:
     return None if record.selection[record.selected].get("test") is None else record.test_score
 
 
+def _id_test(record: RunRecord) -> float | None:
+    return record.selection[record.selected].get("id_test")
+
+
 def _last(record: RunRecord) -> float | None:
     return record.selection.get("last_epoch", {}).get("test")
 
@@ -32,6 +36,7 @@ def _mask(name: str) -> Callable[[RunRecord], float | None]:
 
 
 TEST = Quantity("test", "test score, %", _test, scale=100)
+ID_TEST = Quantity("id_test", "id test score, %", _id_test, scale=100)
 LAST = Quantity("last_epoch", "test score of the last epoch, %", _last, scale=100)
 SECONDS = Quantity("seconds", "seconds a run", lambda record: float(record.timing["seconds"]), digits=0, sign=-1)
 PARAMETERS = Quantity(

@@ -12,8 +12,9 @@ from outland.methods import METHODS, method_settings
 from outland.spec import RESULTS, RunSpec, spec_key
 from outland.storage.files import read_json
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measurement
+from outland.studies.base import Measurement, Study
 from outland.studies.record_file import format_line, from_columns, parse_line, read_lines, to_columns, write_lines
+from outland.studies.results import Results
 from outland.studies.run_store import RunStore
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
@@ -140,17 +141,26 @@ def _read_run(folder: Path, studies: Iterable[str]) -> FinishedRun | None:
     return FinishedRun(spec, record, {name: value for name, value in measured.items() if value is not None})
 
 
-def import_records(file: Path, out: Path) -> ImportResult:
+def import_records(file: Path, out: Path, compare: bool = True) -> ImportResult:
     """Take the runs of a file into a folder of studies, where they are then as if they had been carried out there.
 
     The file may be anybody's: it is read within limits, nothing in it is executed, and the folder of a run is named by
-    its settings, not by the file. What is here already stays.
+    its settings, not by the file. What is here already stays, and is not even read without `compare`.
     """
     result = ImportResult()
+    here = (
+        set[str]()
+        if compare
+        else {path.parent.name.rpartition("-")[2] for path in (out / "runs").glob("*/record.json")}
+    )
     for number, line in enumerate(read_lines(file), start=1):
         name = f"run {number}"
         try:
-            run = FinishedRun.from_json(parse_line(line))
+            plain = parse_line(line)
+            if isinstance(plain, dict) and str(plain.get("key")) in here and not plain.get("measured"):
+                result.already_here += 1
+                continue
+            run = FinishedRun.from_json(plain)
             name = run.spec.slug
             _import_run(run, out, result)
         except Superseded:
@@ -160,6 +170,27 @@ def import_records(file: Path, out: Path) -> ImportResult:
         except (OutlandError, ValueError, RecursionError) as problem:
             result.refused.append((name, _sentence(problem)))
     return result
+
+
+def read_results(study: Study, file: Path) -> Results:
+    """The results of a study from the records in a file alone; an error where one is not of today's settings."""
+    results, runs = Results(study, study.cells()), dict[str, FinishedRun]()
+    for number, line in enumerate(read_lines(file), start=1):
+        try:
+            run = FinishedRun.from_json(parse_line(line))
+        except (OutlandError, ValueError) as problem:
+            raise OutlandError(f"{file}: run {number} cannot be used: {_sentence(problem)}") from None
+        runs[run.spec.key] = run
+    for cell in results.cells:
+        for index, spec in enumerate(cell.specs):
+            if spec.key not in runs:
+                continue
+            record, measurement = runs[spec.key].record, runs[spec.key].measurements.get(study.name)
+            if record is not None and cell.row.trained:
+                results.records.setdefault(cell.name, {})[index] = record
+            if measurement is not None:
+                results.measurements.setdefault(cell.name, {})[index] = measurement
+    return results
 
 
 def _import_run(run: FinishedRun, out: Path, result: ImportResult) -> None:

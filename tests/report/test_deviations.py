@@ -1,0 +1,32 @@
+import statistics
+
+import pytest
+
+from outland.errors import OutlandError
+from outland.report.deviations import deviations, read_remarks
+from tests.report.cases import scores
+from tests.studies.cases import made
+
+
+def test_an_error_of_the_difference_has_both_sides():
+    results = made("covariate", scores, seeds=10)
+    deviation = next(one for one in deviations(results) if one.cell == "ERM/motif-base")
+    ours = [60 + 0.1 * seed for seed in range(10)]
+    expected = (statistics.variance(ours) / 10 + 4.25**2 / 9) ** 0.5
+    assert deviation.error == pytest.approx(expected)
+    assert deviation.difference == pytest.approx(statistics.mean(ours) - 68.66)
+    assert deviation.is_large
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[[remarks]]\ncells = ["ERM/motif"]\ntext = "x"', "'ERM/motif' names no cell of the study covariate"),
+        ("[[remarks]]\ncells = []", "is not a file of remarks"),
+        ("remarks", "is not a file of remarks"),
+    ],
+)
+def test_a_wrong_remark_gets_a_sentence(tmp_path, text, sentence):
+    (tmp_path / "remarks.toml").write_text(text)
+    with pytest.raises(OutlandError, match=sentence):
+        read_remarks(tmp_path / "remarks.toml", made("covariate", scores, seeds=1))

@@ -1,0 +1,109 @@
+"""docs/results.md is what `make results` makes of results/records/."""
+
+import json
+import lzma
+import re
+import shutil
+import statistics
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from outland.report.deviations import Remark
+from outland.report.results_page import results_page, score_table, write_results_page
+from tests.report.cases import scores
+from tests.studies.cases import made
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page made anew in another folder."""
+    if not (ROOT / "results").is_dir():
+        pytest.skip("results/ is not part of the package's source distribution")
+    root = tmp_path_factory.mktemp("root")
+    shutil.copytree(ROOT / "results", root / "results")
+    return write_results_page(root)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Test scores by dataset, domain, method and preset, straight from the lines of the file; and id test scores."""
+    text = lzma.decompress((ROOT / "results" / "records" / "covariate.jsonl.xz").read_bytes()).decode()
+    found: dict[tuple[str, ...], dict[int, float]] = {}
+    for line in text.splitlines()[1:]:
+        plain = json.loads(line)
+        spec, record = plain["spec"], plain["record"]
+        cell = tuple(spec[name] for name in ("dataset", "domain", "method", "preset"))
+        selected = record["selection"][record["selected"]]
+        found.setdefault(cell, {})[spec["seed"]] = 100 * selected["test"]
+        found.setdefault((*cell, "id"), {})[spec["seed"]] = 100 * selected.get("id_test", 0)
+    return found
+
+
+def cells_of(text: str, row: str) -> list[str]:
+    """The entries of a row of the first table, with plain spaces."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
+    return [cell.strip() for cell in line.replace("\N{NO-BREAK SPACE}", " ").split("|")[2:-1]]
+
+
+def shown(svg: Path) -> list[str]:
+    return [text.text for text in ElementTree.fromstring(svg.read_text()).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_page_is_that_of_the_records(page):
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run `make results` and commit what it wrote"
+    assert shown(page.with_name("ranks.svg")) == shown(ROOT / "docs" / "ranks.svg")
+
+
+@pytest.mark.parametrize(
+    ("row", "method", "column", "domain"),
+    [("ERM", ("erm", ""), 3, "scaffold"), ("AIA (released)", ("aia", "released"), 4, "size")],
+)
+def test_means_are_those_of_twenty_seeds(page, runs, row, method, column, domain):
+    values = list(runs["molbbbp", domain, *method].values())
+    assert len(values) == 20
+    expected = f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f} (20)"
+    assert cells_of(page.read_text(), row)[column].split("<br>")[0].strip("*") == expected
+
+
+def test_scores_within_the_training_law_have_a_table(page, runs):
+    values = list(runs["motif", "base", "erm", "", "id"].values())
+    (score, *_) = cells_of(page.read_text().partition("## Within the training law")[2], "ERM")
+    assert score == f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f} ({len(values)})"
+    assert "Within the training law" not in results_page(made("covariate", scores, seeds=2), [])
+
+
+def test_the_planned_difference_is_that_of_paired_seeds(page, runs):
+    aia, erm = runs["molbbbp", "size", "aia", "released"], runs["molbbbp", "size", "erm", ""]
+    difference = statistics.mean(aia[seed] - erm[seed] for seed in range(20))
+    assert f"molbbbp-size ({difference:+.2f}, 20 seeds, p = " in " ".join(page.read_text().split())
+
+
+def test_deviations_from_the_paper_are_all_there_and_sorted(page):
+    text = page.read_text().partition("## What differs")[2]
+    lines = [line.split(" | ") for line in text.splitlines() if re.match(r"\| .+/.+ \|", line)]
+    differences = [abs(float(line[3])) for line in lines]
+    assert differences == sorted(differences, reverse=True)
+    assert all(difference > 2 * float(line[4]) - 0.02 for difference, line in zip(differences, lines, strict=True))
+    assert int(re.search(r"(\d+) of \d+ cells differ", text)[1]) == len(lines) > 0
+
+
+def test_a_table_of_nothing_but_dashes_has_no_finding():
+    results = made("covariate", scores, seeds=None)
+    results.records = {}
+    text = results_page(results, [])
+    assert "0 of 126 cells are there so far, 0 of 1,254 runs." in text
+    assert score_table(results).count("–<br>") == 126
+    assert "ranks.svg" not in text
+    assert "0 of 0 cells differ" in text
+
+
+def test_the_first_remark_on_a_cell_counts():
+    remarks = [Remark(("ERM/motif-*",), "The first."), Remark(("*/motif-base",), "The second.")]
+    text = results_page(made("covariate", scores, seeds=10), [*remarks, Remark(("*/cmnist-color",), "The third.")])
+    assert re.search(r"\| ERM/motif-base \|.* c \|", text)
+    assert re.search(r"\| IRM/motif-base \|.* b \|", text)
+    assert "- **a** The third.\n- **b** The second.\n- **c** The first." in text
