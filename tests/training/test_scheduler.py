@@ -224,7 +224,10 @@ def test_a_run_that_waits_for_the_device_does_not_hold_up_the_others(monkeypatch
 
     ended = []
     runs = Scheduler(
-        [Load()] * 3, 3, lambda index, _: ActiveRun(SimpleNamespace(record=index, was_whole=True), train(index)), on_end=ended.append
+        [Load()] * 3,
+        3,
+        lambda index, _: ActiveRun(SimpleNamespace(record=index, was_whole=True), train(index)),
+        on_end=ended.append,
     )
     result = runs.run(MEMORY)
     assert sorted(result.records) == [0, 1, 2]
