@@ -48,6 +48,13 @@ def test_find_compares_versions_as_numbers(tmp_path):
     assert cache.find(KEY, "tool") == {**KEY, "tool": "2.9"}
 
 
+def test_find_takes_the_tuples_of_a_recipe_for_the_lists_that_are_stored(tmp_path):
+    cache, recipe = Cache(tmp_path), {**KEY, "target": ("y", "z")}
+    cache.store(key := {**recipe, "tool": "2.9"}, toy(key))
+    assert cache.find(recipe, "tool") == {**KEY, "target": ["y", "z"], "tool": "2.9"}
+    assert cache.find({**recipe, "target": ("z", "y")}, "tool") is None
+
+
 def test_path_depends_on_every_part_of_the_key(tmp_path):
     cache = Cache(tmp_path)
     assert cache.path(KEY) != cache.path({**KEY, "seed": 2})

@@ -86,6 +86,15 @@ def forge(folder, change):
     ("change", "problem"),
     [
         (lambda values: values["entry"]["recipe"].update(name="../../x"), "is no name of an entry"),
+        (lambda values: values["entry"]["recipe"].update(name="x" * 300), "'x+' is no name of an entry"),
+        (lambda values: values["entry"]["recipe"].update(name="a\x1b[2J"), "is no name of an entry"),
+        (lambda values: values["entry"]["recipe"].update(name=""), "'' is no name of an entry"),
+        (lambda values: values["entry"]["recipe"].update(rdkit="\x1b[2J"), "versions are not short words"),
+        (lambda values: values["entry"]["source"].update(versions=5), "versions are not short words"),
+        (lambda values: values["entry"]["source"].update(versions={"numpy": 2}), "versions are not short words"),
+        (lambda values: values["entry"]["source"].update(versions={"a": "\x1b[2J"}), "versions are not short words"),
+        (lambda values: values["entry"]["source"].update(versions={"a": "1" * 2000}), "versions are not short words"),
+        (lambda values: values["layout"]["graphs.x"].update(shape=[1 << 70]), "cannot have the shape"),
         (lambda values: values.update(checksum="0"), "are not those that were prepared"),
         (lambda values: values["layout"].clear(), "cannot be read"),
         (lambda values: values.update(cache=1), "prepare it again"),
@@ -95,8 +104,10 @@ def forge(folder, change):
 )
 def test_a_forged_folder_is_refused(prepared, tmp_path, change, problem):
     forge(prepared, change)
-    with pytest.raises(OutlandError, match=problem):
+    with pytest.raises(OutlandError, match=problem) as refusal:
         import_entry(Cache(tmp_path / "there"), prepared)
+    assert str(refusal.value).isprintable()
+    assert not list((tmp_path / "there").glob("*"))
 
 
 def test_folders_are_found_by_themselves_or_in_another(prepared, tmp_path):

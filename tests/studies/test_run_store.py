@@ -1,5 +1,8 @@
+import json
+import shutil
 from dataclasses import replace
 
+import pytest
 from filelock import FileLock
 
 from outland.errors import Busy, OutlandError
@@ -53,3 +56,36 @@ def test_a_run_that_another_process_holds_is_not_a_failure(motif, cache, tmp_pat
     store, busy = RunStore(study, tmp_path), Busy("another process is working in it")
     assert store.save_failure(cells[0].specs[0], busy) is None  # though it may be gone by now
     assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 2}
+
+
+def test_a_record_counts_until_the_run_that_is_trained_again_replaces_it(motif, cache, tmp_path, monkeypatch):
+    study = replace(find_study("shift"), measure=lambda *rest: Measurement({"aug_train": 0.1, "aug_test": 0.2}))
+    cells = study.cells(1, TINY, ["FLAG/motif-base"])
+    cell, spec = cells[0], cells[0].specs[0]
+    other, store, how = replace(study, measure=None), RunStore(study, tmp_path), {"device": "cpu", "cache": cache}
+    run_study(other, cells, tmp_path, **how)
+    folder = store.run_folder(spec)
+    shutil.rmtree(folder.model_path)  # as after an import
+    whole = folder.record_path.read_bytes()
+    assert run_study(study, cells, tmp_path, **how).states == {"failed": 1}
+
+    def stop(self):
+        yield None
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("outland.training.runs.Training.steps", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(study, cells, tmp_path, retry=True, **how)
+    assert folder.record_path.read_bytes() == whole
+    assert [RunStore(one, tmp_path).state(cell, spec) for one in (other, study)] == ["done", "begun"]
+    assert run_study(study, cells, tmp_path, **how).states == {"done": 1}  # it goes on without being asked again
+    assert RunRecord.read(folder.record_path).curves == RunRecord.from_json(json.loads(whole)).curves
+    assert folder.record_path.read_bytes() != whole  # the seconds are others
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".lock",
+        "measured-shift.json",
+        "model",
+        "record.json",
+        "spec.json",
+    ]

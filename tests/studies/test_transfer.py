@@ -106,7 +106,10 @@ def test_what_is_here_stays(file, tmp_path):
     plain = json.loads(path.read_text())
     plain["timing"]["seconds"] += 1
     path.write_text(json.dumps(plain))
-    assert import_records(file, tmp_path).already_here == 4  # equal runs differ in time
+    plain["data"]["versions"], plain["platform"]["torch"] = {"rdkit": "1.0"}, "1.0"
+    plain["spec"]["train"]["checkpoint_every"], plain["spec"]["preset"] = 7, "paper"
+    path.write_text(json.dumps(plain))
+    assert import_records(file, tmp_path).already_here == 4  # equal runs differ in time, and where they were
     plain["curves"][0]["loss"]["risk"] = 7.0
     path.write_text(json.dumps(plain))
     result = import_records(file, tmp_path)
@@ -214,6 +217,9 @@ def test_what_is_no_run_is_refused(file, tmp_path, change, sentence):
         ("method", "erm:../x"),
         ("seed", "\n1"),
         ("seed", [1]),
+        pytest.param("seed", 10**249, id="seed-of-250-digits"),
+        ("seed", 2**63),
+        ("seed", -1),
         ("table", {"file": "x.csv"}),
         ("data_checksum", "ab"),
     ],
@@ -278,6 +284,25 @@ def test_measurements_travel_and_one_without_a_model_is_trained_again_when_asked
     run_study(study, cells, there, device="cpu", cache=cache)
     assert run_study(study, cells, there, retry=True, device="cpu", cache=cache).states == {"done": 4}
     assert import_records(file, there).already_here == 4  # trained again, it gave the same
+
+
+def test_an_import_that_is_stopped_leaves_no_measurement_without_its_record(finished, tmp_path, monkeypatch):
+    here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "file"
+    shutil.copytree(finished, here)
+    spec = cells_of(1, ROWS)[1][0].specs[0]
+    RunStore(find_study("shift"), here).save_measurement(spec, Measurement({"aug_train": 0.1, "aug_test": 0.2}))
+    export_records(here, file, ["covariate", "shift"], **{**WHICH, "seeds": 1, "only": ["ERM/motif-base"]})
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunStore, "save_measurement", stop)
+        with pytest.raises(KeyboardInterrupt):
+            import_records(file, there)
+    assert files_of(there, "record.json").keys() == {spec.slug}
+    assert import_records(file, there).imported == [spec.slug]
+    assert files_of(there, "measured-*.json") == files_of(here, "measured-*.json")
 
 
 def test_a_key_is_that_of_the_plain_settings_and_nothing_to_export_is_said(tmp_path):

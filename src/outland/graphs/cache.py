@@ -58,7 +58,10 @@ class Cache:
         for state in self.folder.glob(f"{recipe['name']}-*/state.json"):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 key = read_json(state)["values"]["recipe"]
-                if key == {**recipe, field: key[field]} and state.parent == self.path(key):
+                same = canonical_json(key) == canonical_json(
+                    {**recipe, field: key[field]}
+                )  # tuples are stored as lists
+                if same and state.parent == self.path(key):
                     keys.append(key)
         return max(keys, key=lambda key: [int(number) for number in re.findall(r"\d+", key[field])], default=None)
 

@@ -12,11 +12,13 @@ from outland.errors import OutlandError
 from outland.graphs.cache import VERSION, Cache, Key, read_entry
 from outland.graphs.edges import reverse_edges_in_blocks
 from outland.graphs.splits import Splits
+from outland.settings import is_valid
 from outland.storage.compression import compress, decompress
 from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 from outland.storage.tensors import DTYPES
 
 _REVERSE = "graphs.reverse"
+_LONGEST_NAME, _LONGEST_VERSIONS = 200, 1000
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,12 @@ def import_entry(cache: Cache, folder: Path) -> tuple[PortableEntry, bool]:
         raise OutlandError(f"{folder} was prepared by a version of outland with another cache: prepare it again")
     try:
         key: dict[str, Any] = snapshot.values["entry"]["recipe"]
-        if Path(key["name"]).name != key["name"]:
-            raise ValueError(f"{key['name']!r} is no name of an entry")
+        _check_name(key["name"])
         splits = read_entry(folder, Snapshot(_restore(snapshot), snapshot.values["entry"]))
         if splits.checksum() != snapshot.values["checksum"]:
             raise ValueError("its graphs are not those that were prepared")
+        for versions in (splits.source.get("versions", {}), {"rdkit": key.get("rdkit", "")}):
+            _check_versions(versions)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as problem:
         raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None
     with cache.lock(cache.path(key).name):
@@ -97,6 +100,19 @@ def portable_folders(folder: Path) -> list[Path]:
     if not folders:
         raise OutlandError(f"there is no prepared data in {folder}: make it with `outland data prepare DATASET --out`")
     return folders
+
+
+def _check_name(name: str) -> None:
+    """A `ValueError` where a name cannot be that of a folder, with the letters that the cache adds to it."""
+    if Path(name).name != name or not name.isprintable() or not 0 < len(name.encode()) <= _LONGEST_NAME:
+        raise ValueError(f"{name[:60]!r} is no name of an entry")
+
+
+def _check_versions(versions: Any) -> None:
+    """A `ValueError` where versions, which are printed, are not short words."""
+    text = "".join([*versions, *versions.values()]) if is_valid(versions, dict[str, str]) else None
+    if text is None or not text.isprintable() or len(text) > _LONGEST_VERSIONS:
+        raise ValueError("its versions are not short words by the names of packages")
 
 
 def _restore(snapshot: Snapshot) -> dict[str, Tensor]:

@@ -151,7 +151,7 @@ class RunSpec:
 
 
 def spec_key(plain: Mapping[str, Any]) -> str:
-    """The key of a spec as `to_json` gives it, by this version of outland or an earlier one."""
+    """The key of a spec as `to_json` gives it, whose settings need not be those of today."""
     hashed = {name: value for name, value in plain.items() if name != "preset"}
     hashed["train"] = {name: value for name, value in plain["train"].items() if name != "checkpoint_every"}
     if is_file(hashed["method"]):

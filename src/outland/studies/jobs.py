@@ -72,9 +72,9 @@ class Job:
 
     def _measure(self, measure: Measure, spec: RunSpec, store: RunStore, options: JobOptions) -> str | None:
         """Measure a run if it is trained; returns the error, if any."""
-        if self.cell.row.trained and store.record(spec) is None:
-            return None
         folder, device = store.run_folder(spec), find_device(options.device)
+        if self.cell.row.trained and not folder.is_finished:
+            return None
         try:
             if self.cell.row.trained and not folder.model_path.is_dir():
                 raise OutlandError(

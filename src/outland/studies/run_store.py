@@ -93,8 +93,9 @@ class RunStore:
         for path in self._failure_paths(cell, spec):
             path.unlink(missing_ok=True)
         folder = self.run_folder(spec)
-        if self.study.measure is not None and cell.row.trained and not folder.model_path.is_dir():
-            folder.record_path.unlink(missing_ok=True)  # there is no model to measure: it is trained again
+        needs_model = self.study.measure is not None and cell.row.trained
+        if needs_model and folder.record_path.exists() and not folder.model_path.is_dir():
+            folder.retrain()  # meanwhile the record counts, for other studies too
         checkpoints = folder.checkpoints
         try:
             checkpoints.latest()

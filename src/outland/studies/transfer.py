@@ -19,6 +19,9 @@ from outland.studies.run_store import RunStore
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
 
+_RESULT = {"key", "metric", "curves", "selection", "selected", "masks", "parameters"}
+_SEEDS = range(2**63)
+
 
 class Superseded(OutlandError):
     """The spec of a run gives another key today: settings were added, removed or renamed since."""
@@ -205,12 +208,12 @@ def _import_run(run: FinishedRun, out: Path, result: ImportResult) -> None:
         if any(None not in pair and _result(pair[0]) != _result(pair[1]) for pair in pairs):
             result.different.append(spec.slug)  # and a measurement of another model than the one here is of no use
         elif missing or (run.record is not None and record is None):
+            if run.record is not None and record is None:
+                folder.adopt(run.record)  # first: a measurement alone would later be taken for that of a model here
+                (folder.path / "failure.json").unlink(missing_ok=True)
             for name in missing:
                 stores[name].save_measurement(spec, run.measurements[name])
                 stores[name].failure_path(spec, measuring=True).unlink(missing_ok=True)
-            if run.record is not None and record is None:
-                folder.adopt(run.record)
-                (folder.path / "failure.json").unlink(missing_ok=True)
             result.imported.append(spec.slug)
         else:
             result.already_here += 1
@@ -219,7 +222,7 @@ def _import_run(run: FinishedRun, out: Path, result: ImportResult) -> None:
 def _result(result: RunRecord | Measurement | None) -> str:
     """What equal runs have in common, whenever and wherever they are carried out."""
     if isinstance(result, RunRecord):
-        return result.model_dump_json(exclude={"timing", "platform"})
+        return result.model_dump_json(include=_RESULT)
     return "" if result is None else json.dumps(asdict(result))
 
 
@@ -233,6 +236,8 @@ def _checked_spec(plain: Any, key: str) -> RunSpec:
             raise ValueError("only runs of benchmarks, with methods of outland's own, travel")
         if not isinstance(plain["seed"], int) or spec_key(plain) != key:
             raise ValueError("its key is not that of its settings: it is the record of another run")
+        if plain["seed"] not in _SEEDS:
+            raise ValueError("its seed is not from 0 to 2**63 - 1")
         find_dataset(plain["dataset"]).check(plain["domain"], plain["kind"])
         if plain["preset"]:
             method_settings(f"{plain['method']}:{plain['preset']}", {})

@@ -22,7 +22,17 @@ class RunFolder:
     def __init__(self, out: Path | str, spec: RunSpec) -> None:
         self.path, self.spec = Path(out) / spec.slug, spec
         self.record_path, self.model_path = self.path / "record.json", self.path / "model"
+        self.retrain_path = self.path / "retrain"  # while a run is trained again whose record has no model
         self.checkpoints = Checkpoints(self.path / "checkpoints")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.record_path.exists() and not self.retrain_path.exists()
+
+    def retrain(self) -> None:
+        """Let the run be trained again, for its model; the record is valid until it is replaced at the end."""
+        write_text(self.retrain_path, "")
 
     @contextmanager
     def claimed(self, resume: bool, force: bool) -> Iterator[None]:
@@ -52,10 +62,15 @@ class RunFolder:
         shutil.rmtree(self.model_path, ignore_errors=True)  # of an earlier try
         save_model(model, self.model_path)
         record.write(self.record_path)
-        self.checkpoints.clear()
+        self.tidy()
 
     def adopt(self, record: RunRecord) -> None:
         """Save the record of the same run on another machine, whose model is not here; what was begun is of no use."""
         shutil.rmtree(self.model_path, ignore_errors=True)
         record.write(self.record_path)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what only an unfinished run needs."""
+        self.retrain_path.unlink(missing_ok=True)
         self.checkpoints.clear()

@@ -120,9 +120,9 @@ class Run:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
         spec, folder = self.spec, self.folder
         with folder.claimed(self._resume, self._force):
-            if folder.record_path.exists():
+            if folder.is_finished:
                 self.record = RunRecord.read(folder.record_path)
-                folder.checkpoints.clear()  # it may have been stopped just before it did
+                folder.tidy()  # it may have been stopped just before it did
                 return
             training = Training(spec, load(), self.device, folder.checkpoints, self._callback, self._ready)
             done = training.trainer.resume() if self._resume else 0

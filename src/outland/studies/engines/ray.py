@@ -129,8 +129,9 @@ def _collect(ray: Any, task: Any, job: Job, options: JobOptions) -> list[str]:
     if archive is not None:
         unpack(archive, store.folder)
         for spec in job.specs:
-            if store.record(spec) is not None:
-                store.run_folder(spec).checkpoints.clear()  # those that were sent to the worker
+            folder = store.run_folder(spec)
+            if folder.record_path.exists() and folder.model_path.is_dir():
+                folder.tidy()  # of what was sent to the worker
     return list(errors)
 
 
