@@ -18,7 +18,7 @@ from outland.training.stepper import Stepper
 from tests.conftest import whole
 
 SMALL = BackboneSettings(width=8, layers=3, dropout=0.0)
-FRAME = TrainSettings(epochs=2, batch_size=6, eval_batch_size=8)
+FRAME = TrainSettings(epochs=2, batch_size=6, eval_batch_size=8, checkpoint_every=1)
 
 
 class NoWaiting(TorchDispatchMode):
