@@ -291,7 +291,7 @@ def test_an_import_that_is_stopped_leaves_no_measurement_without_its_record(fini
     shutil.copytree(finished, here)
     spec = cells_of(1, ROWS)[1][0].specs[0]
     RunStore(find_study("shift"), here).save_measurement(spec, Measurement({"aug_train": 0.1, "aug_test": 0.2}))
-    export_records(here, file, ["covariate", "shift"], **{**WHICH, "seeds": 1, "only": ["ERM/motif-base"]})
+    export_records(here, file)
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -300,8 +300,8 @@ def test_an_import_that_is_stopped_leaves_no_measurement_without_its_record(fini
         stopped.setattr(RunStore, "save_measurement", stop)
         with pytest.raises(KeyboardInterrupt):
             import_records(file, there)
-    assert files_of(there, "record.json").keys() == {spec.slug}
-    assert import_records(file, there).imported == [spec.slug]
+    assert spec.slug in files_of(there, "record.json")
+    assert spec.slug in import_records(file, there).imported
     assert files_of(there, "measured-*.json") == files_of(here, "measured-*.json")
 
 

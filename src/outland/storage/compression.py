@@ -37,7 +37,7 @@ def decompress(streams: Mapping[str, Tensor], layout: Mapping[str, Any]) -> dict
         try:
             content = reader.decompress(stream.numpy().tobytes(), size + 1)  # never more than is announced
         except (OSError, MemoryError, OverflowError) as problem:
-            raise ValueError(f"{name} cannot be decompressed: {problem or 'it does not fit in memory'}") from None
+            raise ValueError(f"{name} cannot be decompressed: {str(problem) or 'it does not fit in memory'}") from None
         if len(content) != size or not reader.eof:
             raise ValueError(f"{name} is not of the size it should have")
         empty = torch.empty(0, dtype=dtype)
