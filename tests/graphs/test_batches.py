@@ -44,7 +44,7 @@ def test_balance_needs_environments(motif):
         Batches(bare, motif["val"], 0)
 
 
-def test_shapes_are_few_and_padding_is_little(motif):
+def test_small_batches_have_one_shape(motif):
     batches = Batches(motif.graphs, motif["train"], 32, shuffle=True, seed=1, layout="padded")
     rows = padded = 0
     seen = set()
@@ -56,8 +56,20 @@ def test_shapes_are_few_and_padding_is_little(motif):
             assert shape.nodes > nodes
             assert shape.edges >= edges
             rows, padded = rows + nodes + edges, padded + shape.nodes + shape.edges
-    assert len(seen) <= 6
-    assert padded / rows < 1.08
+    assert len(seen) <= 2
+    assert padded / rows < 1.6
+
+
+def test_large_batches_have_a_few_shapes_and_little_padding():
+    generator = torch.Generator().manual_seed(0)
+    sizes = (9000 + 150 * torch.randn(500, generator=generator)).int().tolist()
+    shapes = ShapeLadder.covering(512, [(nodes, 3 * nodes) for nodes in sizes[:100]])
+    assert len(shapes.ladder) == 3
+    padded = [shapes.holding(nodes, 3 * nodes).nodes for nodes in sizes]
+    assert sum(padded) / sum(sizes) < 1.05
+    assert len(set(padded)) <= 4
+    alike = ShapeLadder.covering(512, [(nodes, 3 * nodes) for nodes in (9000, 9100, 9050)])
+    assert alike.ladder == [BatchShape(512, 9296, 27856)]
 
 
 def test_a_batch_larger_than_all_shapes_gets_its_own():

@@ -34,8 +34,9 @@ def test_a_study_that_is_cut_short_goes_on_to_the_same_records(motif, cache, tmp
     while not states or states[-1].get("done") != 4:
         calls, started = calls + 1, time.monotonic()
         assert calls < 60
-        outcome = run_study(study, cells, tmp_path / "cut", device="cpu", cache=cache, seconds=1.3)
-        assert time.monotonic() - started < 10  # an epoch, a record and a model more than 1.3
+        seconds = 0.3 * 1.1**calls  # a busy machine may need more for an epoch
+        outcome = run_study(study, cells, tmp_path / "cut", device="cpu", cache=cache, seconds=seconds)
+        assert time.monotonic() - started < seconds + 10  # an epoch, a record and a model more
         assert not outcome.failures
         states.append(dict(outcome.states))
         checkpoints += len(list(tmp_path.glob("cut/runs/*/checkpoints/epoch-*")))

@@ -18,7 +18,7 @@ from outland.ops import BatchShape, CollateSource
 
 Layout = Literal["exact", "padded"]
 MOST_BATCHES, _MOST_ROWS, _WIDE = 64, 500_000, 64  # collated together
-_SMALL, _SPREAD = 4096, 1.08  # nodes of small batches, and how far batches differ little
+_SMALL, _SPREAD = 4096, 1.03  # nodes of small batches, and how far batches differ little
 
 
 class Gatherer:
