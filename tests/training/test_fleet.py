@@ -149,6 +149,22 @@ def test_each_dataset_is_loaded_once_and_dropped_after_its_last_run(cache, tmp_p
     assert [one() for one in alive] == [None, None]
 
 
+def test_workers_find_the_data_of_the_fleet_before(cache, tmp_path, monkeypatch):
+    loads, load = [], fleet.load_splits
+    monkeypatch.setattr(fleet, "load_splits", lambda *given: loads.append(given) or load(*given))
+    monkeypatch.setattr(fleet._SharedSplits, "kept", None)
+    wanted = specs("erm", seeds=(1, 2, 3, 4))
+    for spec in wanted[:2]:
+        run_fleet([spec], tmp_path, device="cpu", cache=cache)
+    assert len(loads) == 2
+    fleet.keep_splits()
+    for spec in wanted[2:]:
+        run_fleet([spec], tmp_path, device="cpu", cache=cache)
+    assert len(loads) == 3
+    alone = run(wanted[3], tmp_path / "alone", device="cpu", cache=cache)
+    assert without_timing(alone) == without_timing(RunRecord.read(tmp_path / wanted[3].slug / "record.json"))
+
+
 def test_a_claimed_folder_is_a_failure_of_that_run_alone(cache, tmp_path):
     wanted = specs("erm")
     holder = Run(wanted[0], tmp_path, torch.device("cpu"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -90,8 +91,15 @@ def _frozen_heap() -> Iterator[None]:
         gc.unfreeze()
 
 
+def keep_splits() -> None:
+    """Let a fleet find the splits that the one before it in this process loaded last: for workers, whose are small."""
+    _SharedSplits.kept = {} if _SharedSplits.kept is None else _SharedSplits.kept
+
+
 class _SharedSplits:
-    """Splits that several runs read, loaded once and dropped after the last of them."""
+    """Splits that several runs read, loaded once and dropped after the last of them, unless they are `kept`."""
+
+    kept: ClassVar[dict[object, Splits] | None] = None  # those loaded last, by what they are
 
     def __init__(self, specs: Sequence[RunSpec], load: Callable[[RunSpec], Splits]) -> None:
         self._specs, self._load = specs, load
@@ -99,9 +107,12 @@ class _SharedSplits:
         self._loaded: dict[object, Splits] = {}
 
     def load(self, spec: RunSpec) -> Splits:
-        key = _data_key(spec)
+        key, kept = _data_key(spec), self.kept
         if key not in self._loaded:
-            self._loaded[key] = self._load(spec)
+            self._loaded[key] = kept[key] if kept and key in kept else self._load(spec)
+        if kept is not None:
+            kept.clear()
+            kept[key] = self._loaded[key]
         return self._loaded[key]
 
     def drop(self, index: int) -> None:

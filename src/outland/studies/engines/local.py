@@ -14,6 +14,7 @@ from outland.errors import OutlandError
 from outland.spec import load_splits
 from outland.studies.jobs import Job, JobOptions, execute_jobs
 from outland.studies.progress import StudyProgress
+from outland.training.fleet import keep_splits
 from outland.workers import map_ordered
 
 
@@ -52,6 +53,7 @@ def _prepare_datasets(jobs: Sequence[Job], options: JobOptions) -> None:
 
 def _execute(options: JobOptions, job: Job) -> list[str]:
     _exit_with_parent()
+    keep_splits()
     return job.execute(options)
 
 
