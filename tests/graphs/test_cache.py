@@ -9,6 +9,7 @@ from outland.graphs import Cache, PackedGraphs, Splits
 from outland.graphs.cache import installed_versions
 from outland.storage.snapshots import DamagedSnapshot
 from tests.conftest import CHEMICAL, chemical_graphs
+from tests.damage import DAMAGES, damage
 
 KEY = {"name": "toy", "seed": 1}
 
@@ -62,19 +63,11 @@ def test_path_depends_on_every_part_of_the_key(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tensors.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_damage_is_noticed_and_mended(tmp_path, name, damage):
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damage_is_noticed_and_mended(tmp_path, name, kind):
     cache, built = Cache(tmp_path), []
     cache.store(KEY, toy())
-    path = cache.path(KEY) / name
-    content = bytearray(path.read_bytes())
-    if damage == "remove":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    else:
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+    damage(cache.path(KEY) / name, kind)
     with pytest.raises(DamagedSnapshot):
         cache.load(KEY)
 

@@ -8,6 +8,7 @@ from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.graphs.portable import export_entry, import_entry, portable_folders
 from outland.storage.files import canonical_json, digest
+from tests.damage import DAMAGES, damage
 from tests.graphs.test_cache import KEY, toy
 
 
@@ -58,17 +59,9 @@ def test_an_entry_that_is_there_stays(prepared, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tensors.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_a_damaged_folder_is_refused(prepared, tmp_path, name, damage):
-    path = prepared / name
-    content = bytearray(path.read_bytes())
-    if damage == "remove":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    else:
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_folder_is_refused(prepared, tmp_path, name, kind):
+    damage(prepared / name, kind)
     with pytest.raises(OutlandError, match=prepared.name):
         import_entry(Cache(tmp_path / "there"), prepared)
     assert not list((tmp_path / "there").glob("toy*"))

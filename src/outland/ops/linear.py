@@ -37,7 +37,7 @@ def has_many_rows(x: Tensor) -> bool:
     return torch.get_autocast_dtype(x.device.type) == torch.bfloat16
 
 
-def _supported(
+def _is_supported(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -53,7 +53,7 @@ def _supported(
     return is_small(x) and (state.training or (dropout is None and not needs_grad(x, weight, bias)))
 
 
-@op("outland.ops.triton.linear:linear_norm", _supported)
+@op("outland.ops.triton.linear:linear_norm", _is_supported)
 def linear_norm(
     x: Tensor,
     weight: Tensor,

@@ -87,7 +87,7 @@ def descend_weights(
     """
     batch = len(velocity)
     grad = descent.strength * (weights * (gradient - weights @ gradient))[:batch]
-    own = simplex(logits[:batch], valid[:batch])
-    velocity.mul_(descent.momentum).add_(grad + 2 * own * (own - own @ own))
+    share = simplex(logits[:batch], valid[:batch])
+    velocity.mul_(descent.momentum).add_(grad + 2 * share * (share - share @ share))
     logits[:batch].sub_(velocity, alpha=descent.lr)
     return simplex(logits, valid)

@@ -39,14 +39,14 @@ def deviations(results: Results) -> list[Deviation]:
     """Every cell with several runs that the paper has too, the largest difference first."""
     study = results.study
     quantity, runs = study.quantities[0], paper_table(study.paper)["runs"]
-    found = []
+    deviations = []
     for cell in results.cells:
         ours = results.summary(cell.row, cell.column, quantity)
         paper = paper_value(study, cell.row, cell.column, quantity)
         if ours is not None and ours.count > 1 and paper is not None and paper.std is not None:
             error = math.hypot(ours.error, paper.std / math.sqrt(runs - 1))  # its ± is the population's
-            found.append(Deviation(cell.name, ours, paper, error))
-    return sorted(found, key=lambda deviation: -abs(deviation.difference))
+            deviations.append(Deviation(cell.name, ours, paper, error))
+    return sorted(deviations, key=lambda deviation: -abs(deviation.difference))
 
 
 @dataclass(frozen=True)

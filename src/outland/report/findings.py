@@ -72,14 +72,14 @@ def _compared(results: Results, compared: dict[str, dict[str, Comparison]]) -> s
     """Who is shown to be better or worse than the reference, and by how much."""
     number, clauses = sum(map(len, compared.values())), list[str]()
     for effect in ("better", "worse"):
-        found = [
+        cells = [
             f"{name} on {label} ({test.difference:+.2f})"
             for label, tests in compared.items()
             for name, test in sorted(tests.items(), key=lambda item: -abs(item[1].difference))
             if test.effect == effect
         ]
-        verb = "is" if len(found) < 2 else "are"
-        clauses.append(f"{len(found) or 'none'} {verb} {effect}" + (f", {enumerated(found)}" if found else ""))
+        verb = "is" if len(cells) < 2 else "are"
+        clauses.append(f"{len(cells) or 'none'} {verb} {effect}" + (f", {enumerated(cells)}" if cells else ""))
     return (
         f"**Every row against {results.study.reference}:** of {counted(number, 'comparison')}, corrected by Holm's "
         f"method within each column, {'; '.join(clauses)}. The others are not shown to differ."

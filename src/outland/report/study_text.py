@@ -123,11 +123,11 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
     """Two sentences on the planned tests of all columns: against the reference, and against the best rival."""
     tests = {column.label: results.planned_tests(column, quantity) for column in results.columns}
     study, notes = results.study, []
-    for place, name in enumerate((study.reference, "the best rival")):
+    for index, name in enumerate((study.reference, "the best rival")):
         clauses = []
         for label, planned in tests.items():
-            for test in planned[place : place + 1]:
-                against = f" to {test.rival}" if place else ""
+            for test in planned[index : index + 1]:
+                against = f" to {test.rival}" if index else ""
                 p = "" if math.isnan(test.p) else f", p = {test.p:.2g}"
                 number = counted(test.pairs, study.repeats[:-1])
                 clauses.append(f"{label} {test.difference:+.{quantity.digits}f}{against} ({number}{p})")

@@ -49,9 +49,9 @@ def read_lines(path: Path) -> Iterator[bytes]:
         with path.open("rb") as stream:
             lines = _decompressed(stream)
             runs = _checked_header(next(lines, b""), path)
-            found = sum(1 for _ in lines)
-            if found != runs:
-                raise ValueError(f"it holds {counted(found, 'run')}, not the {runs:,} that it should")
+            count = sum(1 for _ in lines)
+            if count != runs:
+                raise ValueError(f"it holds {counted(count, 'run')}, not the {runs:,} that it should")
             stream.seek(0)
             lines = _decompressed(stream)
             next(lines)

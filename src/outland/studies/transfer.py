@@ -107,10 +107,10 @@ def export_records(
     """
     words, only = list(words), list(only)
     cells = [cell for name in studies for cell in find_study(name).cells(seeds, words, only)]
-    wanted = {spec.slug for cell in cells for spec in cell.specs} if studies else None
+    slugs = {spec.slug for cell in cells for spec in cell.specs} if studies else None
     result, lines = ExportResult(), list[str]()
     for folder in sorted(path.parent for path in (out / "runs").glob("*/spec.json")):
-        if wanted is None or folder.name in wanted:
+        if slugs is None or folder.name in slugs:
             try:
                 run = _read_run(folder, studies or STUDIES)
                 lines += [] if run is None else [format_line(run.to_json())]

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from outland.graphs import Task
 from outland.methods import Method
-from outland.training.capture import GraphCapture, Program
+from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.selection import SelectionRule
 
 
 class BestWeights:
     """The weights of the epoch that `rule` picks, of those that were offered.
 
-    A comparison on the device decides whether the weights are copied: the host need not know the score, and may be an
-    epoch ahead.
+    A comparison on the device decides whether the weights are copied: the host need not know the score, and may be
+    some epochs ahead.
 
     Args:
         method: whose weights are kept; `weights` are its own at first.
@@ -34,13 +34,13 @@ class BestWeights:
         parts: Sequence[str],
         capture: GraphCapture | None = None,
     ) -> None:
-        self.rule, self.task, self._capture = rule, task, capture
+        self.rule, self.task = rule, task
         self._current: dict[str, Tensor] = {name: tensor.detach() for name, tensor in method.state_dict().items()}
         self.weights = {name: tensor.clone() for name, tensor in self._current.items()}
         self._part = None if rule.part is None else list(parts).index(rule.part)
         self._value = torch.full((), -math.inf, dtype=torch.double, device=next(method.parameters()).device)
         self._scores: Tensor | None = None
-        self._program: Program | None = None
+        self._program = CapturedProgram(self._keep_if_better, capture)
 
     def load(self, weights: dict[str, Tensor], curves: Sequence[dict[str, Any]]) -> None:
         """Go on from the weights that were best over the epochs of `curves`."""
@@ -52,18 +52,16 @@ class BestWeights:
         self._value.fill_(max(known, default=-math.inf))
 
     def offer(self, epoch: int, is_last: bool, scores: Tensor) -> None:
-        """Keep the method's present weights if their `scores`, one a part, are the best; of equal ones the later."""
+        """Keep the method's present weights if their `scores`, one a part, are the best; of equal ones the later.
+
+        Where programs are captured `scores` is the same tensor each time.
+        """
         if self._part is None or epoch < self.rule.burn_in:
             if is_last:  # by the rule of the last epoch, or where there is no other
                 torch._foreach_copy_(list(self.weights.values()), list(self._current.values()))
             return
         self._scores = scores
-        if self._program is None:
-            self._keep_if_better()
-            program = self._keep_if_better
-            self._program = program if self._capture is None else self._capture.capture(program, ())
-        else:
-            self._program()
+        self._program()
 
     @property
     def _sign(self) -> int:

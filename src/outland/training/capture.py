@@ -75,14 +75,13 @@ class GraphCapture:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.generators: tuple[torch.Generator, ...] = ()  # of the run, which a captured program goes on drawing from
         self.refusal: str | None = None  # why a program could not be captured, if one could not
         self._slot = CaptureSlot.take(device) if device.type == "cuda" else None
 
     def close(self) -> None:
         """Give stream and memory back; what was captured must not be replayed any more."""
         slot, self._slot = self._slot, None
-        if slot is not None and self.refusal is None:  # a capture that failed may have left its pool half open
+        if slot is not None and self.refusal is None:  # a capture that failed may have left its pool unfinished
             slot.give_back()
 
     def on_stream(self, steps: Iterator[Event]) -> Iterator[Event]:
@@ -94,11 +93,11 @@ class GraphCapture:
         if self._slot is None:
             yield from steps
             return
-        outside, own = torch.cuda.current_stream(self.device), self._slot.stream
-        own.wait_stream(outside)
+        outside, stream = torch.cuda.current_stream(self.device), self._slot.stream
+        stream.wait_stream(outside)
         try:
             while True:
-                torch.cuda.set_stream(own)  # which takes a fifth of the time of the context manager
+                torch.cuda.set_stream(stream)  # which takes a fifth of the time of the context manager
                 try:
                     event = next(steps)
                 except StopIteration:
@@ -107,18 +106,18 @@ class GraphCapture:
                     torch.cuda.set_stream(outside)
                 yield event
         finally:
-            outside.wait_stream(own)
+            outside.wait_stream(stream)
 
-    def capture(self, program: Program, generators: Sequence[torch.Generator] | None = None) -> Program:
+    def capture(self, program: Program, generators: Sequence[torch.Generator] = ()) -> Program:
         """A replay of `program`, which must have been called before, so that all it creates once is there.
 
-        It may draw from `generators`, by default from all of the run; each costs two launches a replay. A program that
-        cannot be captured is returned as it is, and `refusal` says why.
+        It may draw from `generators`; each costs two launches a replay. A program that cannot be captured is returned
+        as it is, and `refusal` says why.
         """
         if self._slot is None or self.refusal is not None:
             return program
         graph = torch.cuda.CUDAGraph()
-        for generator in self.generators if generators is None else generators:
+        for generator in generators:
             graph.register_generator_state(generator)
         try:
             with _capturing(graph, self._slot):
@@ -131,6 +130,19 @@ class GraphCapture:
             return program
         replay: Program = graph.replay
         return replay
+
+
+class CapturedProgram:
+    """A program without random draws that is captured after its first call; without a `capture` it is called anew."""
+
+    def __init__(self, program: Program, capture: GraphCapture | None) -> None:
+        self._program, self._capture = program, capture
+
+    def __call__(self) -> None:
+        """Run the program, without waiting for the device."""
+        self._program()
+        if self._capture is not None:
+            self._program, self._capture = self._capture.capture(self._program), None
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from torch import Tensor
 from outland.graphs import Batches, PackedGraphs, Splits
 from outland.methods import Method
 from outland.spec import Precision
-from outland.training.capture import GraphCapture, Program
+from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
 
@@ -40,7 +40,7 @@ class Evaluation:
         capture: GraphCapture | None = None,
         precision: Precision = "tf32",
     ) -> None:
-        self.method, self.splits, self.capture, self.precision = method, splits, capture, precision
+        self.method, self.splits, self.precision = method, splits, precision
         device, task = splits.graphs.device, splits.schema.task
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
@@ -52,7 +52,7 @@ class Evaluation:
         self.scores = torch.zeros(len(self.parts), dtype=torch.double, device=device)  # NaN where undefined
         self._parameters = [parameter.detach() for parameter in method.parameters()]
         self.finite = torch.ones(len(self._parameters), dtype=torch.bool, device=device)  # whether each parameter is
-        self._program: Program | None = None
+        self._program = CapturedProgram(self._predict_and_score, capture)
 
     @torch.no_grad()
     def _predict_and_score(self) -> None:
@@ -71,12 +71,7 @@ class Evaluation:
     def run(self) -> None:
         """Predict and score all parts, without waiting for the device."""
         self.method.eval()
-        if self._program is None:
-            self._predict_and_score()
-            program = self._predict_and_score
-            self._program = program if self.capture is None else self.capture.capture(program, ())
-        else:
-            self._program()
+        self._program()
 
     def by_part(self, scores: Tensor) -> dict[str, Scores]:
         """Values of `scores`, those of some `run`, by part and metric."""

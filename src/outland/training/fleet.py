@@ -92,7 +92,7 @@ def _frozen_heap() -> Iterator[None]:
 
 
 def keep_splits() -> None:
-    """Let a fleet find the splits that the one before it in this process loaded last: for workers, whose are small."""
+    """Keep the splits that a fleet loaded last for the next fleet of this process: workers get one run at a time."""
     _SharedSplits.kept = {} if _SharedSplits.kept is None else _SharedSplits.kept
 
 

@@ -97,7 +97,6 @@ class Trainer:
         self.capture = GraphCapture(self.device)
         self.replay = self.device.type == "cuda" and world_size() == 1 if replay is None else replay
         self._capture = self.capture if self.replay else None
-        self._eval_batch = settings.scoring_batch(self.device)
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
         self._clock = time.perf_counter()
@@ -105,7 +104,8 @@ class Trainer:
     @cached_property
     def evaluation(self) -> Evaluation:
         """The evaluation of all parts, eager or replayed."""
-        return Evaluation(self.method, self.splits, self._eval_batch, self._capture, self.settings.precision)
+        size, precision = self.settings.scoring_batch(self.device), self.settings.precision
+        return Evaluation(self.method, self.splits, size, self._capture, precision)
 
     @cached_property
     def best(self) -> BestWeights:
@@ -180,7 +180,6 @@ class Trainer:
         """The steps of training, eager or replayed, which draw from the method's present generators."""
         if not self.replay:
             return EagerSteps(self.stepper, self.batches)
-        self.capture.generators = (self.method.random, self.method.dropout_random)
         return ReplayedSteps(self.stepper, self.batches, self.capture)
 
     def _epoch(self, epoch: int, steps: Steps) -> Generator[Event, None, "EpochResult"]:

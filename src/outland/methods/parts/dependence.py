@@ -98,11 +98,11 @@ class FourierDependence(TableDependence):
 
     def table(self, step: int) -> Tensor:
         """The table of an inner step; steps are best asked for in order."""
-        chunk, place = divmod(step, self.together)
+        chunk, index = divmod(step, self.together)
         if self.prepared is None or self.prepared[0] != chunk:
             self.prepared = None  # its memory serves the next
             self.prepared = chunk, self._tables(self.waves(chunk * self.together, self.together))
-        return self.prepared[1][place]
+        return self.prepared[1][index]
 
     def _tables(self, waves: Tensor) -> Tensor:
         # Covariances do not change, and less of them is lost to rounding.

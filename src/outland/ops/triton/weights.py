@@ -84,15 +84,15 @@ def _column_terms(
         if CROSSED:
             for j in range(FREQUENCIES):
                 other = tl.load(sums + j * WIDTH + column, mask=mask, other=0)
-                place = second + (k * FREQUENCIES + j) * WIDTH
-                covariance = tl.load(sums + place, mask=mask, other=0) - mean * other
+                offset = second + (k * FREQUENCIES + j) * WIDTH
+                covariance = tl.load(sums + offset, mask=mask, other=0) - mean * other
                 linear += covariance * other
-                tl.store(terms + place, -2 * covariance, mask=mask)
+                tl.store(terms + offset, -2 * covariance, mask=mask)
         else:
-            place = second + k * WIDTH
-            covariance = tl.load(sums + place, mask=mask, other=0) - mean * mean
+            offset = second + k * WIDTH
+            covariance = tl.load(sums + offset, mask=mask, other=0) - mean * mean
             linear += covariance * mean
-            tl.store(terms + place, -2 * covariance, mask=mask)
+            tl.store(terms + offset, -2 * covariance, mask=mask)
         tl.store(terms + k * WIDTH + column, 4 * linear, mask=mask)
 
 
@@ -108,16 +108,16 @@ def _descend_weights(
     logits, velocity, gradient, weights, valid, out, rows, batch, lr, momentum, strength, N: tl.constexpr
 ):  # fmt: skip
     row = tl.arange(0, N)
-    mask, own = row < rows, row < batch
+    mask, in_batch = row < rows, row < batch
     is_valid = tl.load(valid + row, mask=mask, other=0).to(tl.int1) & mask
     logit = tl.load(logits + row, mask=mask, other=0)
     weight = tl.load(weights + row, mask=mask, other=0)
-    slope = tl.load(gradient + row, mask=mask, other=0)
-    grad = strength * weight * (slope - tl.sum(weight * slope, 0))
-    share = _simplex(logit, is_valid & own)
+    grad_weight = tl.load(gradient + row, mask=mask, other=0)
+    grad = strength * weight * (grad_weight - tl.sum(weight * grad_weight, 0))
+    share = _simplex(logit, is_valid & in_batch)
     grad += 2 * share * (share - tl.sum(share * share, 0))
-    speed = momentum * tl.load(velocity + row, mask=own, other=0) + grad
-    tl.store(velocity + row, speed, mask=own)
-    logit = tl.where(own, logit - lr * speed, logit)
-    tl.store(logits + row, logit, mask=own)
+    speed = momentum * tl.load(velocity + row, mask=in_batch, other=0) + grad
+    tl.store(velocity + row, speed, mask=in_batch)
+    logit = tl.where(in_batch, logit - lr * speed, logit)
+    tl.store(logits + row, logit, mask=in_batch)
     tl.store(out + row, _simplex(logit, is_valid), mask=mask)
