@@ -1,6 +1,7 @@
 """Errors a person can act on: what went wrong, where, and what to do."""
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -14,6 +15,16 @@ class Busy(OutlandError):
 
 class CannotWrite(OutlandError):
     """The disk is full or refuses: no fault of what was to be written, which may be tried again when there is space."""
+
+
+class NotPermitted(CannotWrite):
+    """Another user's file or folder, or a file system that is read-only."""
+
+
+def cannot_write(path: object, problem: OSError) -> CannotWrite:
+    """The error of something that could not be written, with the system's reason."""
+    kind = NotPermitted if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else CannotWrite
+    return kind(f"cannot write {path}: {problem.strerror or problem}")
 
 
 def counted(number: int, noun: str) -> str:
