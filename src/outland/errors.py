@@ -36,6 +36,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def printable(text: str, most: int = 2000) -> str:
+    """A stranger's words, safe to print: no control characters, and not without end.
+
+    >>> printable("a" + chr(27) + "[31mb")
+    'a?[31mb'
+    """
+    shown = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text[:most])
+    return shown if len(text) <= most else f"{shown}…"
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:
     """Say that `name` is no such thing, with the nearest valid name and all the others.
 

@@ -12,8 +12,9 @@ import uuid
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from outland.errors import CannotWrite, NotPermitted, OutlandError, cannot_write
 from outland.progress import say
@@ -21,7 +22,7 @@ from outland.progress import say
 MAX_JSON = 32 << 20  # bytes: parsed, they take up to thirty times as many
 
 
-def open_regular(path: Path, follow: bool = False) -> BinaryIO:
+def open_regular(path: Path, follow: bool = False) -> BufferedReader:
     """Open a regular file for reading; an `OSError` for a pipe, a device or a folder, which never blocks.
 
     A symbolic link is followed only with `follow`: where the user named the file, and not the folder that it is in.
@@ -49,7 +50,7 @@ def read_bounded(path: Path, most: int, follow: bool = False) -> bytes:
 
 
 def refuse_symlink(*paths: Path) -> None:
-    """An error where one of these parts of a run's or a model's folder is a symbolic link: no link is followed there."""
+    """Refuse parts of a run's or a model's folder that are symbolic links: none is followed there."""
     for path in paths:
         if path.is_symlink():
             raise OutlandError(f"{path} is a symbolic link, which is not followed: remove it, or choose another folder")

@@ -51,8 +51,10 @@ def flush(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk, as far as the file system does that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError) if path.is_dir() else suppress():
-            os.fsync(descriptor)
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # some file systems cannot flush a folder
+            raise
     finally:
         os.close(descriptor)
 

@@ -1,7 +1,7 @@
 """Named tensors in a safetensors file, written chunk by chunk: what is written need not fit in memory.
 
-Nor need what is read. A file of up to `IN_MEMORY` bytes is read at once, and what happens to it later does not matter. A
-larger one is mapped, so that the operating system loads the pages that are used and drops them when memory is short;
+Nor need what is read. A file of up to `IN_MEMORY` bytes is read at once, and what happens to it later does not matter.
+A larger one is mapped, so that the operating system loads the pages that are used and drops them when memory is short;
 `check_mapped` tells whether it has been changed since.
 """
 
