@@ -26,6 +26,7 @@ from outland.storage.locks import locked
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
+MAX_BYTES = 1 << 40  # of an entry
 Key = Mapping[str, Any]  # plain values that determine an entry, `name` among them
 
 
@@ -77,7 +78,7 @@ class Cache:
         for folder in self.folders:
             path = folder / entry_name(key)
             try:
-                entry = read_entry(path, read_snapshot(path)) if path.exists() else None
+                entry = read_entry(path, read_snapshot(path, MAX_BYTES)) if path.exists() else None
             except DamagedSnapshot as problem:
                 damage = damage or problem
                 continue

@@ -1,5 +1,6 @@
 """Snapshots: a folder with named tensors in safetensors and other values in JSON, under checksums; never pickle."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from outland.errors import OutlandError, cannot_write
-from outland.storage.files import canonical_json, checksum, digest, read_json
+from outland.storage.files import MAX_JSON, canonical_json, checksum, digest, read_bounded, read_json
 from outland.storage.folders import atomic_folder
 from outland.storage.tensors import Changed, read_tensors, write_tensors
 
 FORMAT = 1
+MAX_BYTES = 1 << 34  # of the tensors of a model or a checkpoint
 _TENSORS, _STATE = SNAPSHOT_FILES = "tensors.safetensors", "state.json"
 
 
@@ -63,8 +65,8 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
         raise cannot_write(folder, problem) from None
 
 
-def read_snapshot(folder: Path) -> Snapshot:
-    """Read a snapshot; `DamagedSnapshot` if it has changed since it was written.
+def read_snapshot(folder: Path, most: int = MAX_BYTES) -> Snapshot:
+    """Read a snapshot of tensors of at most `most` bytes; `DamagedSnapshot` if it has changed since it was written.
 
     It may be a stranger's: only regular files of the folder itself are read, within limits, and what is checked is what
     is used.
@@ -78,9 +80,9 @@ def read_snapshot(folder: Path) -> Snapshot:
             raise DamagedSnapshot(f"{folder} has changed since it was written: {_STATE} is not what it was")
         state = _State(**plain)
         for name, sha256 in state.texts.items():
-            if Path(name).name != name or checksum(folder / name, follow=False) != sha256:
+            if Path(name).name != name or sha256 != hashlib.sha256(read_bounded(folder / name, MAX_JSON)).hexdigest():
                 raise DamagedSnapshot(f"{folder} has changed since it was written: {name:.80} is not what it was")
-        tensors = read_tensors(folder / _TENSORS, state.sha256)
+        tensors = read_tensors(folder / _TENSORS, state.sha256, most)
         return Snapshot(tensors, state.values)
     except DamagedSnapshot:
         raise

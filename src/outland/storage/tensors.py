@@ -75,17 +75,19 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | ChunkedTensor]) -> 
             raise ValueError("the chunks of a tensor are not what its shape says")
 
 
-def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file with this checksum; `Changed` if it has another one."""
+def read_tensors(path: Path, sha256: str, most: int) -> dict[str, Tensor]:
+    """The tensors of a safetensors file of at most `most` bytes with this checksum; `Changed` if it has another one."""
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise ValueError(f"{path.name} is larger than {most:,} bytes")
         if size <= IN_MEMORY:
             content = stream.read(size)
             _check(hashlib.sha256(content).hexdigest(), sha256, path)
             return load(content)
         before = _identity(os.fstat(stream.fileno()))
+        tensors = load_file(path)  # whose header is then of a file of this size
         _check(hashlib.file_digest(stream, "sha256").hexdigest(), sha256, path)
-        tensors = load_file(path)
         if _identity(path.lstat()) != before:
             raise Changed(f"{path.name} is being written to")
     if tensors:
