@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 
 
 @contextmanager
@@ -27,6 +27,12 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise OutlandError(f"unknown device '{name}'. Valid: auto, cpu, cuda, cuda:0, ...") from None
+    if device.type not in ("cpu", "cuda"):
+        raise OutlandError(
+            f"outland computes on cpu and cuda, not on '{device.type}'. Valid: auto, cpu, cuda, cuda:0, ..."
+        )
     if device.type == "cuda" and not torch.cuda.is_available():
         raise OutlandError("there is no CUDA device here; use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise OutlandError(f"there are {counted(torch.cuda.device_count(), 'CUDA device')} here, numbered from 0")
     return device

@@ -9,21 +9,49 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from outland.errors import OutlandError
+
+MEETING_SECONDS = 60  # that processes wait for each other at the start; `OUTLAND_MEETING_SECONDS` says otherwise
+_REDUCTION = timedelta(minutes=10)  # that a process waits for the others in the middle of its work
+
 
 def is_distributed_launch() -> bool:
     """Whether `torchrun` started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return _number("WORLD_SIZE", 1) > 1
 
 
 def is_main_process() -> bool:
     """Whether this process prints and writes files: the one of rank 0."""
-    return int(os.environ.get("RANK", "0")) == 0
+    return _number("RANK", 0) == 0
+
+
+def local_rank() -> int:
+    """Index of this process among those of its machine."""
+    return _number("LOCAL_RANK", 0)
+
+
+def _number(name: str, default: int) -> int:
+    """A whole number that `torchrun` has put into the environment."""
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise OutlandError(f"the environment variable {name} is '{text}', not a number: start processes by torchrun")
+    return int(text)
 
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[None]:
     """Open the default process group, with the backend that suits `device`, and close it again."""
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(minutes=10))
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    seconds = _number("OUTLAND_MEETING_SECONDS", MEETING_SECONDS)
+    try:
+        store, rank, size = next(distributed.rendezvous("env://", timeout=timedelta(seconds=seconds)))
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_REDUCTION)
+    except (RuntimeError, ValueError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise OutlandError(
+            f"the {os.environ.get('WORLD_SIZE')} processes of this training did not meet within {seconds} s "
+            f"({reason}): start all of them by torchrun"
+        ) from None
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """Errors a person can act on: what went wrong, where, and what to do."""
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -16,6 +17,16 @@ class CannotWrite(OutlandError):
     """The disk is full or refuses: no fault of what was to be written, which may be tried again when there is space."""
 
 
+class NotPermitted(CannotWrite):
+    """Another user's file or folder, or a file system that is read-only."""
+
+
+def cannot_write(path: object, problem: OSError) -> CannotWrite:
+    """The error of something that could not be written, with the system's reason."""
+    kind = NotPermitted if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else CannotWrite
+    return kind(f"cannot write {path}: {problem.strerror or problem}")
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun.
 
@@ -23,6 +34,16 @@ def counted(number: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """A stranger's words, safe to print: no control characters, and not without end.
+
+    >>> printable("a" + chr(27) + "[31mb")
+    'a?[31mb'
+    """
+    shown = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text[:most])
+    return shown if len(text) <= most else f"{shown}…"
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:

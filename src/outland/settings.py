@@ -15,8 +15,9 @@ from outland.errors import OutlandError, unknown
 T = TypeVar("T")
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
-PositiveInt = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+PositiveInt = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _FINITE = ConfigDict(allow_inf_nan=False)
 _TYPE_NAMES: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
@@ -126,9 +127,17 @@ def _error(error: Any, kind: Any, where: str) -> OutlandError:
     if get_origin(base) is Literal:
         return unknown(f"value of {where}", str(value), map(str, get_args(base)))
     if error["type"] in ("greater_than_equal", "less_than_equal", "finite_number") and least is not None:
-        law = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+        law = f"at least {_plain(least)}"
+        if most is not None:
+            law = f"from {_plain(least)} to {_plain(most)}"
+            if most >= 2**31 - 1:  # a bound that nobody meant to meet
+                law = f"at most {_plain(most)}" if error["type"] == "less_than_equal" else f"at least {_plain(least)}"
         return OutlandError(f"{where} must be {law}, not {value if isinstance(value, str) else format(value, 'g')}")
     return OutlandError(f"{where} takes {_TYPE_NAMES.get(base, base)}, not '{value}'")
+
+
+def _plain(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def is_valid(value: Any, kind: Any) -> bool:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import ModuleType
@@ -55,7 +55,7 @@ def _processes(function: Callable[[Any], Any], workers: int) -> Iterator[SimpleQ
         for _ in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(function, theirs), daemon=True)
-            with _hidden_script():
+            with _hidden_script(), _delayed_interrupts():
                 process.start()
             theirs.close()
             processes.append(process)
@@ -88,6 +88,8 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     with suppress(EOFError, OSError):
         while True:
             pipe.send(_call(function, pipe.recv()))
@@ -103,6 +105,20 @@ def _call(function: Callable[[Any], Any], item: Any) -> tuple[Any, Exception | N
         except Exception:
             return None, OutlandError(f"{type(error).__name__}: {error}")
         return None, error
+
+
+@contextmanager
+def _delayed_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started here while they import: they inherit the mask of signals."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would be started now, and unblock signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

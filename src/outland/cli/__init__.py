@@ -1,16 +1,19 @@
 """The command-line face: reads words, calls the library, prints. Heavy imports wait until a command needs them."""
 
+import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Abort
 
 from outland import __version__
 from outland.cli import data, models, shift, study, train, tune
 from outland.cli.options import Seed, paragraphs, setting_hint
-from outland.errors import OutlandError, unknown
+from outland.errors import OutlandError, printable, unknown
 
 app = typer.Typer(
     help="Graph classification that holds up on graphs unlike the training ones.",
@@ -57,9 +60,8 @@ def list_(
     ] = None,
 ) -> None:
     """List what there is; `settings METHOD` or METHOD:PRESET shows a method's own, `recipes NAME` a whole recipe."""
-    from rich.console import Console
-
     from outland.cli import lists
+    from outland.progress import screen
 
     tables = {"datasets": lists.datasets, "methods": lists.methods, "backbones": lists.backbones}
     named = {"settings": lists.settings, "recipes": lists.recipes}
@@ -67,7 +69,7 @@ def list_(
         raise unknown("list", what, [*tables, *named])
     if what in tables and of is not None:
         raise OutlandError(f"only settings and recipes can be asked for by name: outland list settings {of}")
-    Console().print(named[what](of) if what in named else tables[what]())
+    screen().print(named[what](of) if what in named else tables[what]())
 
 
 app.command()(study.study)
@@ -75,18 +77,51 @@ app.command()(tune.tune)
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one sentence and exit status 2."""
+    """Run the command line. Every command ends here: what the user can mend is one sentence and exit status 2.
+
+    What nobody thought of is a sentence too, with exit status 1; `OUTLAND_TRACEBACK=1` shows where it happened.
+    """
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     sys.argv = [sys.argv[0], *_renamed(sys.argv[1:])]
     try:
-        sys.exit(app(standalone_mode=False))
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(status)
     except OutlandError as problem:
         _fail(str(problem))
+    except (KeyboardInterrupt, Abort):
+        _fail("stopped", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        _silence(sys.stdout)
+        sys.exit(141)
     except Exception as problem:
-        if not hasattr(problem, "exit_code") or not hasattr(problem, "format_message"):
+        if hasattr(problem, "exit_code") and hasattr(problem, "format_message"):
+            _fail(problem.format_message() + _valid_words(problem), problem.exit_code)
+        if os.environ.get("OUTLAND_TRACEBACK"):
             raise
-        _fail(problem.format_message() + _valid_words(problem), problem.exit_code)
+        _fail(*_last_words(problem))
+
+
+def _last_words(problem: Exception) -> tuple[str, int]:
+    """The sentence and the exit status of an error that is no `OutlandError`."""
+    text = " ".join(str(problem).split())
+    if isinstance(problem, OSError):
+        _silence(sys.stdout)  # it may be what cannot be written
+        named = f"{problem.filename}: " if problem.filename else ""
+        return f"{named}{problem.strerror or text}", 2
+    if isinstance(problem, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
+        return "there is not enough memory for this: take smaller settings or fewer rows", 2
+    if isinstance(problem, RecursionError):
+        text = "something is nested too deeply"
+    where = "OUTLAND_TRACEBACK=1 shows where, for a report"
+    return f"this should not have happened ({type(problem).__name__}: {text}); {where}", 1
+
+
+def _silence(stream: Any) -> None:
+    """Let nothing more be written to a stream: Python would try, at its end, and complain."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _renamed(words: list[str]) -> list[str]:
@@ -109,6 +144,7 @@ def _valid_words(problem: Any) -> str:
     return ""
 
 
-def _fail(sentence: str, status: int = 2) -> None:
-    typer.secho(f"outland: {sentence}", fg="red", err=True)
+def _fail(sentence: str, status: int = 2) -> NoReturn:
+    with suppress(OSError):
+        typer.secho(f"outland: {printable(sentence, 20_000)}", fg="red", err=True)
     sys.exit(status)

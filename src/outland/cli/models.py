@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from outland.cli import options
-from outland.errors import OutlandError, counted, unknown
+from outland.errors import CannotWrite, OutlandError, counted, unknown
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
@@ -24,6 +24,7 @@ Column = Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: 
 
 
 def fit(
+    context: typer.Context,
     table: Table,
     target: options.Target,
     smiles: options.Smiles = "smiles",
@@ -58,10 +59,9 @@ def fit(
     training (ERM) beside it, and writes a model folder. Takes minutes on two cores; the same command goes on after
     Ctrl-C or a crash.
     """
-    from rich.console import Console
-
     from outland.estimators.fitting import fit as fit_model
-    from outland.models.folder import check_writable, save_model
+    from outland.models.folder import reserved, save_model
+    from outland.progress import screen
     from outland.report.dataset_text import print_description
     from outland.report.fit_summary import score_table, summary_sentences
     from outland.settings import parse_assignments
@@ -69,7 +69,7 @@ def fit(
     from outland.training.callbacks import progress_callback
 
     folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
-    check_writable(folder, force)  # before any training is lost
+    context.with_resource(reserved(folder, force))  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
     settings = options.table_settings(str(table), **columns, split=split, time=time, strict=strict, required=True)
     changes: dict[str, dict[str, Any]] = parse_assignments(set_ or [], GROUPS)
@@ -81,11 +81,14 @@ def fit(
     print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
     with options.stoppable("The same command goes on from the last checkpoint."):
         result = fit_model(spec, runs, compare=compare, recipe=start, device=device, callback=progress_callback())
-    save_model(result.model, folder, force)
-    screen = Console(soft_wrap=True)
-    screen.print(score_table(result))
+    try:
+        save_model(result.model, folder, force)
+    except CannotWrite as problem:
+        raise CannotWrite(f"{problem}; what was trained stays in {runs}: the same command goes on from there") from None
+    shown = screen(soft_wrap=True)
+    shown.print(score_table(result))
     for line in summary_sentences(result, folder, str(table)):
-        screen.print(line, highlight=False, markup=False)
+        shown.print(line, highlight=False, markup=False)
 
 
 def _file_name(name: str) -> str:
@@ -154,11 +157,10 @@ def evaluate(
 
     Intervals are bootstrapped over scaffolds. Rows that the model was trained on are counted and mentioned.
     """
-    from rich.console import Console
-
     from outland.datasets import DataFolder, is_table
     from outland.models import evaluate_models, load_model
     from outland.models.named_graphs import load_labelled_table, load_part
+    from outland.progress import screen
     from outland.report.summaries import evaluation_notes, evaluation_table
 
     loaded = load_model(model, device, trust_code)
@@ -175,10 +177,10 @@ def evaluate(
         plain = {"model": str(model), "data": data, "scores": [score.model_dump() for score in scores], "notes": notes}
         typer.echo(json.dumps(plain, indent=1))
         return
-    screen = Console(soft_wrap=True)
-    screen.print(evaluation_table(loaded, scores, data))
+    shown = screen(soft_wrap=True)
+    shown.print(evaluation_table(loaded, scores, data))
     for note in notes:
-        screen.print(note, highlight=False, markup=False)
+        shown.print(note, highlight=False, markup=False)
 
 
 def explain(

@@ -16,8 +16,9 @@ from outland.training.trackers import tracked
 
 def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how: Any) -> None:
     """Train all seeds and show what each gave, and their mean and spread."""
-    from rich.console import Console
     from rich.table import Table
+
+    from outland.progress import screen
 
     specs = [replace(spec, seed=spec.seed + number) for number in range(seeds)]
     with closing(FleetProgress(seeds)) as callback:
@@ -33,7 +34,7 @@ def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how
         columns = [[row[part] for row in rows.values() if row[part] is not None] for part in parts]
         pairs = [(fmean(values), pstdev(values)) if values else (None, None) for values in columns]
         table.add_row("mean", *(" ± ".join(format_score(value, first.metric) for value in pair) for pair in pairs))
-        Console().print(table)
+        screen().print(table)
     for number, problem in fleet.failures.items():
         typer.secho(f"seed {specs[number].seed} failed: {type(problem).__name__}: {problem}", err=True)
     typer.echo(f"records: {out}/*/record.json")

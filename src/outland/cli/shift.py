@@ -142,8 +142,9 @@ def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
 
 
 def _show(result: Any, plain: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from outland.progress import screen
 
     names = _names(plain["first"], plain["second"])
     table = Table("", "shift", "null", title=f"{names[0]} and {names[1]}")
@@ -151,21 +152,21 @@ def _show(result: Any, plain: dict[str, Any]) -> None:
     if result.correlation is not None:
         table.add_row("correlation", _number(result.correlation), _number(result.correlation_null))
     table.add_row("told apart", _number(result.accuracy), _number(result.accuracy_null))
-    screen = Console(soft_wrap=True)
-    screen.print(table)
-    screen.print(result.sentence())
+    shown = screen(soft_wrap=True)
+    shown.print(table)
+    shown.print(result.sentence())
     if "news" in plain:
-        screen.print(plain["news"], markup=False, highlight=False)
+        shown.print(plain["news"], markup=False, highlight=False)
     how = "found on the null" if result.calibrated else "as given"
     fixed = next(row for row in result.by_epsilon if row["epsilon"] == 1e-12)
     epsilon = "∞" if result.epsilon == math.inf else f"{result.epsilon:.1e}"
     compared, given = ("{:,} and {:,}".format(*result.graphs[name]) for name in ("compared", "given"))
-    screen.print(
+    shown.print(
         f"ε = {epsilon}, {how}; at ε = 1e-12: {fixed['covariate']:.3f}, null {fixed['null']:.3f}. "
         f"{counted(result.settings.trials, 'trial')} with {compared} graphs, of {given}; {result.seconds:.0f} s."
     )
     for note in plain["notes"]:
-        screen.print(f"Note: {note}.")
+        shown.print(f"Note: {note}.")
 
 
 def _number(estimate: Any) -> str:

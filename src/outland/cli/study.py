@@ -24,8 +24,8 @@ Workers = Annotated[
 Address = Annotated[
     str | None, typer.Option(help=r"ray: of the cluster. \[default: $RAY_ADDRESS, else this machine alone]")
 ]
-Cpus = Annotated[float | None, typer.Option(help=r"ray: CPUs a task. \[default: 1]")]
-Gpus = Annotated[float | None, typer.Option(help=r"ray: GPUs a task. \[default: 1 where the cluster has any]")]
+Cpus = Annotated[float | None, typer.Option(min=0, help=r"ray: CPUs a task. \[default: 1]")]
+Gpus = Annotated[float | None, typer.Option(min=0, help=r"ray: GPUs a task. \[default: 1 where the cluster has any]")]
 SendBack = Annotated[
     bool, typer.Option("--send-back", help="ray: send results here, where machines do not share the --out folder.")
 ]
@@ -182,10 +182,10 @@ def _print_failures(outcome: Any) -> None:
 
 
 def _list(seeds: int | None, device: str) -> None:
-    from rich.console import Console
     from rich.table import Column, Table
 
     from outland.devices import find_device
+    from outland.progress import screen
     from outland.studies import STUDIES, find_study
     from outland.studies.estimates import run_estimate
 
@@ -209,7 +209,7 @@ def _list(seeds: int | None, device: str) -> None:
         table.add_row(name, str(len(costs)), _hours(costs), f"{selected.title} ({shape})")
     table.add_section()
     table.add_row("all", str(len(every)), _hours(every), "each run once")
-    Console().print(table)
+    screen().print(table)
 
 
 def _hours(costs: dict[str, float]) -> str:
@@ -218,9 +218,8 @@ def _hours(costs: dict[str, float]) -> str:
 
 
 def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
-    from rich.console import Console
-
     from outland.devices import find_device
+    from outland.progress import screen
     from outland.report.study_text import plan_table
     from outland.studies.durations import format_duration
     from outland.studies.estimates import run_estimate
@@ -229,7 +228,7 @@ def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
 
     store = RunStore(selected, out)
     states = {cell.name: [store.state(cell, spec) for spec in cell.specs] for cell in cells}
-    Console().print(plan_table(selected, cells, states))
+    screen().print(plan_table(selected, cells, states))
     outcome = study_outcome(selected, cells, out)
     seconds = run_estimate(find_device(device))
     left = {

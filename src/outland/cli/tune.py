@@ -47,8 +47,9 @@ def tune(
 
 
 def _show(report: dict[str, Any], folder: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from outland.progress import screen
 
     names = list(report["space"])
     table = Table(
@@ -58,7 +59,7 @@ def _show(report: dict[str, Any], folder: Path) -> None:
         value = "–" if row["value"] is None else f"{row['value']:.4f}"
         settings = [str(row["params"].get(name, "–")) for name in names]
         table.add_row(str(row["number"]), *settings, value, str(row["epochs"] or "–"), row["state"])
-    Console().print(table)
+    screen().print(table)
     counts = Counter(row["state"] for row in report["trials"])
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     typer.echo(f"{len(report['trials'])} trials of at most {report['budget']}: {states}")

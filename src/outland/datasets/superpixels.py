@@ -6,20 +6,22 @@ of the whole image, because its grid of seeds holds 81. One seed may end up with
 70,000 digits of MNIST; such a digit is segmented again, more compactly.
 """
 
-import pickle
+import os
+import zipfile
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, printable
 from outland.graphs import PackedGraphs
 from outland.graphs.edges import reverse_edges, to_smallest_int
 from outland.progress import track
+from outland.storage.files import open_regular
 from outland.workers import available_cores, map_ordered
 
 SUPERPIXELS = 75
@@ -121,14 +123,26 @@ def _mean_gray_and_center(images: Bytes, segments: npt.NDArray[np.int64]) -> tup
 
 def _records(path: Path) -> list[Any]:
     try:
-        lists = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError) as problem:
-        reason = str(problem).partition("\n")[0] or type(problem).__name__
+        with open_regular(path, follow=True) as stream:
+            _check_archive(stream)
+            lists = torch.load(stream, map_location="cpu", weights_only=True)
+    except Exception as problem:  # a reader of another's format: what a mutant makes it raise cannot be listed
+        reason = printable(str(problem).partition("\n")[0] or type(problem).__name__, 300)
         raise OutlandError(f"{path} cannot be read as the published superpixel file: {reason}") from None
     pair = isinstance(lists, list | tuple) and len(lists) == 2
     if not pair or not all(isinstance(records, list | tuple) and len(records) for records in lists):
         raise OutlandError(f"{path} is not the published superpixel file: it must hold two lists of graphs")
     return [*lists[0], *lists[1]]
+
+
+def _check_archive(stream: BinaryIO) -> None:
+    """Refuse a zip archive that would unpack to more than its own size."""
+    if zipfile.is_zipfile(stream):
+        size = os.fstat(stream.fileno()).st_size
+        with zipfile.ZipFile(stream) as archive:
+            if sum(member.file_size for member in archive.infolist()) > size:
+                raise ValueError("it holds more than its own size")
+    stream.seek(0)
 
 
 def _pack_records(path: Path, first: int, records: Sequence[Any]) -> PackedGraphs:
@@ -140,5 +154,5 @@ def _pack_records(path: Path, first: int, records: Sequence[Any]) -> PackedGraph
             raise OutlandError(f"{path}, graph {index}: the tensors {', '.join(names)} must be there")
     try:
         return PackedGraphs.from_data_list([Data(**{name: record[name] for name in names}) for record in records])
-    except (OutlandError, RuntimeError, ValueError) as problem:
+    except (OutlandError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise OutlandError(f"{path}, among graphs {first} to {first + len(records) - 1}: {problem}") from None

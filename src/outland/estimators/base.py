@@ -1,5 +1,6 @@
 """What the scikit-learn estimators on SMILES, RDKit molecules or PyG graphs share."""
 
+import numbers
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outland.devices import find_device, one_thread
@@ -19,6 +21,7 @@ from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method
 from outland.models import Predictions, TrainedModel, load_model, save_model
 from outland.models.explanations import explain_graphs
+from outland.settings import Seed, parse
 from outland.shift import ShiftResult, ShiftSettings
 from outland.shift.measure import QUICK, shift_from_training
 from outland.spec import RunSpec
@@ -86,6 +89,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             environments: where each row comes from, for methods that ask; without them rows are grouped by scaffold or
                 size.
         """
+        self._drawn_seed = draw_seed(self.random_state)
         inputs = read_inputs(X, scaffold=self.domain in ("auto", "scaffold"), clusters=self.domain == "cluster")
         splits = self._splits(inputs, y, environments)
         spec = self._spec(splits)
@@ -125,7 +129,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
+        return self._drawn_seed
 
     def _train_changes(self) -> dict[str, Any]:
         return {"class_balance": False}
@@ -207,3 +211,17 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "train": {**train, "total_samples": total} if total else train,
             "random_state": spec.seed,
         }
+
+
+def draw_seed(random_state: Any) -> int:
+    """The seed of a fit: `random_state` where it is a number, 0 for None, else drawn from the generator that it is."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, numbers.Integral):
+        return int(parse(int(random_state), Seed, "random_state"))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise BadInput(
+            f"random_state must be a number, a numpy RandomState or None, not a {type(random_state).__name__}"
+        ) from None

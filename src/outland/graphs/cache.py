@@ -7,67 +7,105 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
+from outland.errors import NotPermitted
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.schema import Schema
 from outland.graphs.splits import Splits
 from outland.progress import say
-from outland.storage.files import cache_folder, canonical_json, digest, read_json, remove_scratch, writable_folder
+from outland.storage.files import (
+    cache_folders,
+    canonical_json,
+    digest,
+    own_cache_folder,
+    read_json,
+    remove_scratch,
+    writable_cache,
+    writable_folder,
+)
+from outland.storage.locks import locked
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2  # of the layout on disk; a new one leaves old entries untouched and unused
+MAX_BYTES = 1 << 40  # of an entry
 Key = Mapping[str, Any]  # plain values that determine an entry, `name` among them
 
 
 class Cache:
-    """A folder of prepared `Splits`, one sub-folder each.
+    """Folders of prepared `Splits`, one sub-folder each: all are read, the first that can be written to is written.
 
     Args:
-        folder: by default `OUTLAND_CACHE`, else the user's cache folder.
+        folder: by default those of `OUTLAND_CACHE`, else the user's cache folder.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder) if folder else cache_folder()
+        self.folders = [Path(folder)] if folder else cache_folders()
+        self._is_named = folder is not None
         self.loaded = dict[Path, None]()  # the entries that were loaded, in order
 
+    @property
+    def folder(self) -> Path:
+        """The folder that is written to."""
+        if self._is_named:
+            return self.folders[0]
+        folder = writable_cache(tuple(self.folders))
+        if folder not in self.folders:
+            self.folders.append(folder)
+        return folder
+
     def path(self, key: Key) -> Path:
-        """The folder of the entry."""
-        hashed = digest(canonical_json({"version": VERSION, "recipe": dict(key)}))[:16]
-        return self.folder / f"{key['name']}-{hashed}"
+        """The folder of the entry: where it is, or else where it would be written."""
+        name = entry_name(key)
+        return next((folder / name for folder in self.folders if (folder / name).exists()), self.folder / name)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Hold the lock of this name; another process waits for it."""
-        writable_folder(self.folder)
-        with FileLock(self.folder / f"{name}.lock"):
+        """Hold the lock of this name; another process waits for it. Another user's lock means another folder."""
+        file = f"{name}.lock"
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(writable_folder(self.folder) / file))
+            except NotPermitted as problem:
+                if self._is_named or self.folder == own_cache_folder():
+                    raise
+                say(f"{problem}; preparing in {own_cache_folder()} instead", "yellow")
+                self.folders, self._is_named = [own_cache_folder(), *self.folders], True
+                stack.enter_context(locked(writable_folder(self.folder) / file))
             yield
 
     def load(self, key: Key) -> Splits | None:
         """The entry; None if there is none; `DamagedSnapshot` if it has changed since it was written."""
-        path = self.path(key)
-        if not path.exists():
-            return None
-        entry = read_entry(path, read_snapshot(path))
-        self.loaded[path] = None
-        return entry
+        damage = None
+        for folder in self.folders:
+            path = folder / entry_name(key)
+            try:
+                entry = read_entry(path, read_snapshot(path, MAX_BYTES)) if path.exists() else None
+            except DamagedSnapshot as problem:
+                damage = damage or problem
+                continue
+            if entry is not None:
+                self.loaded[path] = None
+                return entry
+        if damage is not None:
+            raise damage
+        return None
 
     def find(self, recipe: Key, field: str) -> Key | None:
         """The key of the entry that has this recipe and any `field`, the newest version of them; None without one."""
         keys = list[Key]()
-        for state in self.folder.glob(f"{recipe['name']}-*/state.json"):
+        states = (state for folder in self.folders for state in folder.glob(f"{recipe['name']}-*/state.json"))
+        for state in states:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 key = read_json(state)["values"]["recipe"]
                 same = canonical_json(key) == canonical_json(
                     {**recipe, field: key[field]}
                 )  # tuples are stored as lists
-                if same and state.parent == self.path(key):
+                if same and state.parent.name == entry_name(key):
                     keys.append(key)
         return max(keys, key=lambda key: [int(number) for number in re.findall(r"\d+", key[field])], default=None)
 
     def store(self, key: Key, splits: Splits) -> None:
         """Write an entry, replacing an older one; no other process may be writing it."""
-        remove_scratch(self.folder, self.path(key).name)
+        remove_scratch(self.folder, entry_name(key))
         tensors = {f"graphs.{name}": value for name, value in splits.graphs.tensors().items()}
         tensors |= {f"parts.{name}": index for name, index in splits.parts.items()}
         values = {
@@ -76,7 +114,7 @@ class Cache:
             "schema": splits.schema.to_json(),
             "parts": list(splits.parts),
         }
-        write_snapshot(self.path(key), Snapshot(tensors, values))
+        write_snapshot(self.folder / entry_name(key), Snapshot(tensors, values))
 
     def load_or_build(self, key: Key, build: Callable[[], Splits], lock_name: str | None = None) -> Splits:
         """Load the entry, or build and store it, in one process only.
@@ -86,7 +124,7 @@ class Cache:
         with contextlib.suppress(DamagedSnapshot):
             if (entry := self.load(key)) is not None:
                 return entry
-        with self.lock(lock_name or self.path(key).name):
+        with self.lock(lock_name or entry_name(key)):
             if (entry := self.load_intact(key)) is not None:
                 return entry
             self.store(key, build())
@@ -101,6 +139,11 @@ class Cache:
         except DamagedSnapshot as problem:
             say(f"The cache entry {problem}; preparing it again", "yellow")
             return None
+
+
+def entry_name(key: Key) -> str:
+    """The name of an entry's folder."""
+    return f"{key['name']}-{digest(canonical_json({'version': VERSION, 'recipe': dict(key)}))[:16]}"
 
 
 def read_entry(path: Path, snapshot: Snapshot) -> Splits:

@@ -8,13 +8,13 @@ from functools import reduce
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors.torch import load_file
 from torch import Tensor
 
-from outland.errors import CannotWrite
+from outland.errors import Busy, CannotWrite
 from outland.graphs.packed import PackedGraphs
 from outland.storage.files import cache_folder, writable_folder
+from outland.storage.locks import acquire, locked
 from outland.storage.tensors import ChunkedTensor, write_tensors
 
 _MAX_BYTES = 1 << 28
@@ -58,8 +58,7 @@ class Shards:
             parent = writable_folder(cache_folder())
             _remove_abandoned(parent)
             self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent, ignore_cleanup_errors=True)
-            self._lock = FileLock(Path(self._folder.name) / ".lock")
-            self._lock.acquire()
+            self._lock = acquire(Path(self._folder.name) / ".lock")
         self._files.append(self._write(str(len(self._files)), PackedGraphs.concatenate(self._pieces).tensors()))
         self._pieces, self._bytes = [], 0
 
@@ -76,7 +75,7 @@ class Shards:
 def _remove_abandoned(parent: Path) -> None:
     """Remove shards whose process was killed."""
     for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(Timeout), FileLock(folder / ".lock", timeout=0):
+        with contextlib.suppress(Busy, CannotWrite), locked(folder / ".lock", timeout=0):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -48,6 +48,8 @@ def _check_numbers(model: TrainedModel) -> None:
         raise ValueError("a number of its calibration or distances is impossible")
     if not all(bool(tensor.isfinite().all()) for tensor in model.method.state_dict().values()):
         raise ValueError("a weight is not finite")
+    if any(bool((buffer < 0).any()) for name, buffer in model.method.named_buffers() if name.endswith("running_var")):
+        raise ValueError("a variance is below 0")
 
 
 def _check_distance(model: TrainedModel, distance: KNNDistance) -> None:
@@ -60,6 +62,8 @@ def _check_distance(model: TrainedModel, distance: KNNDistance) -> None:
         raise ValueError("its distances are of other embeddings")
     if not all(bool(tensor.isfinite().all()) for tensor in (distance.center, distance.scale, distance.reference)):
         raise ValueError("a number of its distances is not finite")
+    if not bool((distance.scale > 0).all()):
+        raise ValueError("a scale of its distances is not above 0")
 
 
 def _smallest_graph(schema: Schema) -> PackedGraphs:

@@ -1,6 +1,8 @@
 """The model folder: safetensors and JSON under one seal, with a card in Markdown. Reading it executes nothing."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +25,9 @@ from outland.models.knn import KNNDistance
 from outland.models.model import Kind, TrainedModel
 from outland.models.summary import Assessment, TrainingSummary
 from outland.spec import RunSpec
-from outland.storage.files import checksum, read_json, writable_folder
+from outland.storage.files import MAX_JSON, checksum, read_bounded, read_json, refuse_symlink, writable_folder
+from outland.storage.folders import recover_folder
+from outland.storage.locks import locked
 from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
 VERSION = 2
@@ -68,7 +72,12 @@ def check_writable(folder: Path, force: bool = False) -> None:
 
     What is there already is replaced only with `force`, and only if it is a model and nothing else.
     """
+    if folder.name in ("", ".."):
+        raise OutlandError(
+            f"a model is a folder of its own, and {folder} has no name that it could take: name a new one"
+        )
     try:
+        recover_folder(folder)
         if folder.exists():
             if not force:
                 raise OutlandError(f"{folder} exists: choose another name, or replace it with --force (force=True)")
@@ -76,6 +85,18 @@ def check_writable(folder: Path, force: bool = False) -> None:
     except OSError as problem:
         raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
     writable_folder(folder.parent)
+
+
+@contextmanager
+def reserved(folder: Path, force: bool = False) -> Iterator[None]:
+    """Hold the name of a model folder that is to be written, while its model is trained; see `check_writable`."""
+    check_writable(folder, force)
+    lock = folder.with_name(f".{folder.name}.lock")
+    with locked(lock, timeout=0, busy=f"another process is making the model {folder}: choose another name, or wait"):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -179,6 +200,8 @@ def load_model(folder: Path | str, device: torch.device | str = "cpu", trust_cod
 
 
 def _model_path(folder: Path) -> Path:
+    recover_folder(folder)
+    refuse_symlink(folder / "model")
     if not folder.exists():
         raise OutlandError(f"there is no model folder {folder}")
     if not folder.is_dir():
@@ -233,7 +256,7 @@ def _trusted_spec(spec: dict[str, Any], folder: Path, trust_code: bool) -> dict[
             f"the method {name} of {folder} is in a file of its own, which loading has to run: read {folder / SOURCE}, "
             "and if you trust it say so with --trust-code (trust_code=True)"
         )
-    if checksum(folder / SOURCE) != spec["code"]:
+    if checksum(folder / SOURCE, follow=False) != spec["code"]:
         raise ValueError(f"{SOURCE} is not the file that it was trained with")
     return {**spec, "method": f"{(folder / SOURCE).resolve()}:{name}"}
 
@@ -263,5 +286,5 @@ def _built(file: ModelFile, spec: RunSpec, saved: Snapshot, folder: Path) -> Tra
         assessment=file.assessment,
         reference=PackedGraphs.from_tensors(reference) if reference else None,
         training_hashes=saved.tensors["training.hashes"].long().flatten().unique(),
-        source=source.read_bytes().decode("utf-8") if source.exists() else "",
+        source=read_bounded(source, MAX_JSON).decode("utf-8") if source.exists() else "",
     )

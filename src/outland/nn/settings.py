@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from outland.settings import Fraction, NonNegative, PositiveInt, settings
+from outland.settings import Fraction, NonNegative, settings
 
 BackboneName = Literal["gin", "gcn", "gcnii", "gat"]
 
@@ -31,7 +31,7 @@ class BackboneSettings:
 
     kind: BackboneName = "gin"
     layers: Annotated[int, Field(ge=1, le=1000)] = 4
-    width: PositiveInt = 300
+    width: Annotated[int, Field(ge=1, le=8192)] = 300
     dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.5
     batch_norm: bool = True
     residual: bool = False
@@ -40,6 +40,6 @@ class BackboneSettings:
     pool: Literal["mean", "sum"] = "mean"
     head: Literal["linear", "mlp"] = "linear"
     init: Literal["default", "kaiming"] = "default"
-    heads: PositiveInt = 4
+    heads: Annotated[int, Field(ge=1, le=1024)] = 4
     alpha: Fraction = 0.1
     theta: NonNegative = 0.5

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outland.errors import OutlandError, unknown
+from outland.storage.files import read_bounded
 
 Changes = dict[str, dict[str, Any]]
 GROUPS = ("backbone", "train", "method")
+MAX_RECIPE = 1 << 20  # bytes
 
 
 class Entry(BaseModel):
@@ -154,7 +156,7 @@ def find_recipe(name: str) -> Recipe:
     """A recipe by its own name, by that of its dataset, or from a TOML file."""
     if name.endswith(".toml"):
         try:
-            return _read(name, Path(name).read_text(encoding="utf-8"))
+            return _read(name, read_bounded(Path(name), MAX_RECIPE, follow=True).decode("utf-8"))
         except (OSError, UnicodeDecodeError) as problem:
             raise OutlandError(f"the recipe {name} cannot be read: {problem}") from None
     if name in recipe_names():

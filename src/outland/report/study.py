@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
 from outland.graphs import Cache
 from outland.models import load_model
+from outland.progress import screen
 from outland.report.study_page import study_page
 from outland.report.study_text import csv_text, latex, markdown, terminal_tables
 from outland.settings import parse_assignments
@@ -36,12 +36,12 @@ def write_report(
     `data` and `cache` are for pictures of graphs.
     """
     results = Results.read(study, cells, out, words, tuned)
-    screen = Console()
+    shown = screen()
     for line in results.notices():
-        screen.print(line, style="yellow", highlight=False, markup=False)
+        shown.print(line, style="yellow", highlight=False, markup=False)
     for table, caption in terminal_tables(results):
-        screen.print(table)
-        screen.print(caption, style="dim", highlight=False, markup=False)
+        shown.print(table)
+        shown.print(caption, style="dim", highlight=False, markup=False)
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:
         try:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from outland.errors import counted
@@ -12,6 +11,7 @@ from outland.graphs import PackedGraphs
 from outland.models import PartScore, TrainedModel
 from outland.models.messages import METRICS, format_score, threshold_phrase
 from outland.models.table_predictions import TableReport
+from outland.progress import screen
 from outland.tables.duplicates import training_rows_note
 from outland.training import RunRecord
 
@@ -24,11 +24,11 @@ def print_record(record: RunRecord, folder: Path) -> None:
     for name, row in record.selection.items():
         scores = [format_score(row[part], record.metric) for part in parts]
         table.add_row(f"{name} *" if name == record.selected else name, str(row["epoch"]), *scores)
-    screen = Console(soft_wrap=True)
-    screen.print(table)
-    screen.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
+    shown = screen(soft_wrap=True)
+    shown.print(table)
+    shown.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
     if "superpixels" in record.data:
-        screen.print(f"on {record.data['superpixels']} superpixels")
+        shown.print(f"on {record.data['superpixels']} superpixels")
     print(f"record: {folder / 'record.json'}")
 
 

@@ -11,7 +11,7 @@ from outland.errors import unknown
 from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe, recipe_for
-from outland.settings import Count, PositiveInt, change, parse, parse_assignments, settings
+from outland.settings import PositiveInt, Seed, change, parse, parse_assignments, settings
 from outland.spec.train import TrainSettings
 from outland.storage.files import canonical_json, checksum, digest
 
@@ -29,7 +29,7 @@ class DataSettings:
         limit: at most so many graphs a part; None takes them all.
     """
 
-    seed: Count = 123
+    seed: Seed = 123
     limit: PositiveInt | None = None
 
 
@@ -63,7 +63,7 @@ class RunSpec:
     data_checksum: str = ""
 
     def __post_init__(self) -> None:
-        parse(self.seed, Count, "run.seed")
+        parse(self.seed, Seed, "run.seed")
 
     @classmethod
     def make(

@@ -1,19 +1,59 @@
-"""Atomic files and folders: written to a scratch path, flushed, then renamed."""
+"""Files that may be a stranger's, opened safely; and files written to a scratch path, flushed, then renamed."""
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import cache
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from outland.errors import CannotWrite
+from outland.errors import CannotWrite, NotPermitted, OutlandError, cannot_write
+from outland.progress import say
+
+MAX_JSON = 32 << 20  # bytes: parsed, they take up to thirty times as many
+
+
+def open_regular(path: Path, follow: bool = False) -> BufferedReader:
+    """Open a regular file for reading; an `OSError` for a pipe, a device or a folder, which never blocks.
+
+    A symbolic link is followed only with `follow`: where the user named the file, and not the folder that it is in.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a symbolic link, which is not followed", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bounded(path: Path, most: int, follow: bool = False) -> bytes:
+    """The content of a regular file of at most `most` bytes; an `OSError` for any other (see `open_regular`)."""
+    with open_regular(path, follow) as stream:
+        content = stream.read(most + 1) if os.fstat(stream.fileno()).st_size <= most else None
+    if content is None or len(content) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+    return content
+
+
+def refuse_symlink(*paths: Path) -> None:
+    """Refuse parts of a run's or a model's folder that are symbolic links: none is followed there."""
+    for path in paths:
+        if path.is_symlink():
+            raise OutlandError(f"{path} is a symbolic link, which is not followed: remove it, or choose another folder")
 
 
 def canonical_json(value: Any) -> str:
@@ -26,9 +66,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as stream:
+def checksum(path: Path, follow: bool = True) -> str:
+    """SHA-256 of a regular file's bytes, in hex."""
+    with open_regular(path, follow) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -55,15 +95,16 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         scratch.replace(path)
     except OSError as problem:
-        raise CannotWrite(f"cannot write {path}: {problem.strerror or problem}") from None
+        raise cannot_write(path, problem) from None
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
-def read_json(path: Path) -> Any:
-    """The value in a JSON file; raises nothing but `OSError` and `ValueError`."""
+def read_json(path: Path, most: int = MAX_JSON) -> Any:
+    """The value in a JSON file of a run, a model or a study; raises nothing but `OSError` and `ValueError`."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_bounded(path, most).decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -74,30 +115,10 @@ def remove_scratch(folder: Path, *patterns: str) -> None:
         match = _SCRATCH.fullmatch(scratch.name)
         if match is None or not any(fnmatchcase(match[1], pattern) for pattern in patterns):
             continue
-        if scratch.is_dir():
+        if scratch.is_dir() and not scratch.is_symlink():
             shutil.rmtree(scratch, ignore_errors=True)
         else:
             scratch.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder, renamed to `target` at the end of the block, or removed if the block raises."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch, old = scratch_path(target), scratch_path(target)
-    scratch.mkdir()
-    try:
-        yield scratch
-        for path in scratch.iterdir():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
-        if target.exists():
-            target.rename(old)
-        scratch.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def writable_folder(path: Path) -> Path:
@@ -107,14 +128,42 @@ def writable_folder(path: Path) -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as problem:
-        raise CannotWrite(f"cannot write to the folder {path}: {problem.strerror or problem}") from None
+        raise cannot_write(f"to the folder {path}", problem) from None
     return path
 
 
-def cache_folder() -> Path:
-    """The folder of prepared data and downloads: `OUTLAND_CACHE`, else the user's cache folder."""
-    if named := os.environ.get("OUTLAND_CACHE"):
-        return Path(named)
+def cache_folders() -> list[Path]:
+    """The folders of prepared data, in the order they are read: those of `OUTLAND_CACHE`, else the user's own.
+
+    `OUTLAND_CACHE` may be a list, as `PATH` is.
+    """
+    named = [Path(part) for part in os.environ.get("OUTLAND_CACHE", "").split(os.pathsep) if part]
+    return named or [own_cache_folder()]
+
+
+def own_cache_folder() -> Path:
+    """The user's own cache folder."""
     import platformdirs  # only where no folder is named
 
     return Path(platformdirs.user_cache_dir("outland"))
+
+
+@cache
+def writable_cache(folders: tuple[Path, ...]) -> Path:
+    """The first of several folders that the user may write to; with a note, his own where there is none."""
+    if len(folders) == 1:  # whether it can be written to turns out where something is written
+        return folders[0]
+    for folder in folders:
+        try:
+            return writable_folder(folder)
+        except NotPermitted:
+            continue
+        except CannotWrite:  # a full disk, say: it is this folder's to report
+            return folder
+    say(f"{folders[0]} is read-only here: what has to be prepared goes to {own_cache_folder()}", "yellow")
+    return own_cache_folder()
+
+
+def cache_folder() -> Path:
+    """The cache folder that is written to."""
+    return writable_cache(tuple(cache_folders()))

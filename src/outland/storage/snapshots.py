@@ -1,25 +1,38 @@
 """Snapshots: a folder with named tensors in safetensors and other values in JSON, under checksums; never pickle."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from outland.errors import CannotWrite, OutlandError
-from outland.storage.files import atomic_folder, canonical_json, checksum, digest, read_json
-from outland.storage.tensors import write_tensors
+from outland.errors import OutlandError, cannot_write
+from outland.storage.files import MAX_JSON, canonical_json, checksum, digest, read_bounded, read_json
+from outland.storage.folders import atomic_folder
+from outland.storage.tensors import Changed, read_tensors, write_tensors
 
 FORMAT = 1
+MAX_BYTES = 1 << 34  # of the tensors of a model or a checkpoint
 _TENSORS, _STATE = SNAPSHOT_FILES = "tensors.safetensors", "state.json"
 
 
 class DamagedSnapshot(OutlandError):
     """A snapshot that has changed since it was written, or cannot be read."""
+
+
+class _State(BaseModel):
+    """The JSON of a snapshot, but for its seal."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    format: int
+    sha256: str
+    texts: dict[str, str] = {}
+    values: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,23 +62,49 @@ def write_snapshot(folder: Path, snapshot: Snapshot, texts: Mapping[str, str] | 
             }
             (scratch / _STATE).write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
     except OSError as problem:
-        raise CannotWrite(f"cannot write {folder}: {problem.strerror or problem}") from None
+        raise cannot_write(folder, problem) from None
 
 
-def read_snapshot(folder: Path) -> Snapshot:
-    """Read a snapshot; `DamagedSnapshot` if it has changed since it was written."""
+def read_snapshot(folder: Path, most: int = MAX_BYTES) -> Snapshot:
+    """Read a snapshot of tensors of at most `most` bytes; `DamagedSnapshot` if it has changed since it was written.
+
+    It may be a stranger's: only regular files of the folder itself are read, within limits, and what is checked is what
+    is used.
+    """
     try:
-        state = read_json(folder / _STATE)
-        seal = state.pop("seal")
-        if state["format"] > FORMAT:
+        plain = read_json(folder / _STATE)
+        seal = plain.pop("seal")
+        if isinstance(plain.get("format"), int) and plain["format"] > FORMAT:
             raise DamagedSnapshot(f"{folder} was written by a newer version of outland")
-        if seal != digest(canonical_json(state)):
+        if seal != digest(canonical_json(plain)):
             raise DamagedSnapshot(f"{folder} has changed since it was written: {_STATE} is not what it was")
-        for name, sha256 in {_TENSORS: state["sha256"], **state.get("texts", {})}.items():
-            if Path(name).name != name or checksum(folder / name) != sha256:
-                raise DamagedSnapshot(f"{folder} has changed since it was written: {name} is not what it was")
-        return Snapshot(load_file(folder / _TENSORS), state["values"])
+        state = _State(**plain)
+        for name, sha256 in state.texts.items():
+            if Path(name).name != name or sha256 != hashlib.sha256(read_bounded(folder / name, MAX_JSON)).hexdigest():
+                raise DamagedSnapshot(f"{folder} has changed since it was written: {name:.80} is not what it was")
+        tensors = read_tensors(folder / _TENSORS, state.sha256, most)
+        return Snapshot(tensors, state.values)
+    except DamagedSnapshot:
+        raise
+    except Changed as problem:
+        raise DamagedSnapshot(f"{folder} has changed since it was written: {problem}") from None
     except FileNotFoundError as problem:
         raise DamagedSnapshot(f"{folder} is not whole: {Path(problem.filename or '').name} is missing") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
-        raise DamagedSnapshot(f"{folder} cannot be read: {problem}") from None
+    except ValidationError as problem:
+        where = ".".join(map(str, problem.errors()[0]["loc"]))
+        raise DamagedSnapshot(f"{folder} cannot be read: {where!r:.80} is not of the right kind") from None
+    except OSError as problem:
+        name = Path(problem.filename or "").name
+        raise DamagedSnapshot(f"{folder} cannot be read: {name}: {problem.strerror or problem}") from None
+    except (
+        OutlandError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+        OverflowError,
+        SafetensorError,
+    ) as problem:
+        raise DamagedSnapshot(f"{folder} cannot be read: {str(problem) or type(problem).__name__}") from None

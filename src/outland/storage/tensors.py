@@ -1,16 +1,26 @@
 """Named tensors in a safetensors file, written chunk by chunk: what is written need not fit in memory.
 
-Nor need what is read: safetensors maps the file, so that the operating system loads the pages that are used and drops
-them when memory is short.
+Nor need what is read. A file of up to `IN_MEMORY` bytes is read at once, and what happens to it later does not matter.
+A larger one is mapped, so that the operating system loads the pages that are used and drops them when memory is short;
+`check_mapped` tells whether it has been changed since.
 """
 
+import hashlib
 import json
+import os
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load, load_file
 from torch import Tensor
+
+from outland.errors import OutlandError
+from outland.storage.files import open_regular
+
+IN_MEMORY = 1 << 28  # bytes
 
 DTYPES = {
     torch.float64: "F64",
@@ -24,6 +34,10 @@ DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+
+
+class Changed(ValueError):
+    """A file that is not the one that was written."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +73,59 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | ChunkedTensor]) -> 
                 stream.write(flat.view(torch.uint8).numpy().data)
         if stream.tell() != 8 + len(text) + offset:
             raise ValueError("the chunks of a tensor are not what its shape says")
+
+
+def read_tensors(path: Path, sha256: str, most: int) -> dict[str, Tensor]:
+    """The tensors of a safetensors file of at most `most` bytes with this checksum; `Changed` if it has another one."""
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise ValueError(f"{path.name} is larger than {most:,} bytes")
+        if size <= IN_MEMORY:
+            content = stream.read(size)
+            _check(hashlib.sha256(content).hexdigest(), sha256, path)
+            return load(content)
+        before = _identity(os.fstat(stream.fileno()))
+        tensors = load_file(path)  # whose header is then of a file of this size
+        _check(hashlib.file_digest(stream, "sha256").hexdigest(), sha256, path)
+        if _identity(path.lstat()) != before:
+            raise Changed(f"{path.name} is being written to")
+    if tensors:
+        mapped = _Mapped(path, sha256, before, [weakref.ref(tensor) for tensor in tensors.values()])
+        _mapped[:] = [*(file for file in _mapped if file.is_used), mapped]
+    return tensors
+
+
+def check_mapped() -> None:
+    """An error if a file whose tensors are in use has been changed since it was mapped: results would rest on both."""
+    for file in _mapped:
+        if file.is_used and _identity(file.path.lstat() if file.path.exists() else None) != file.identity:
+            raise OutlandError(
+                f"{file.path} was changed while it was in use, and results would rest on both: start again; "
+                "what is damaged is prepared anew"
+            )
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    path: Path
+    sha256: str
+    identity: tuple[int, ...] | None
+    tensors: list[weakref.ref[Tensor]]
+
+    @property
+    def is_used(self) -> bool:
+        return any(tensor() is not None for tensor in self.tensors)
+
+
+_mapped: list[_Mapped] = []  # the files that this process has mapped
+
+
+def _check(actual: str, expected: str, path: Path) -> None:
+    if actual != expected:
+        raise Changed(f"{path.name} is not what it was")
+
+
+def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
+    """What changes with every change of a file."""
+    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

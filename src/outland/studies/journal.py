@@ -2,19 +2,28 @@
 
 import itertools
 import math
+import os
 import random
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock
+from pydantic import BaseModel, ConfigDict
 
-from outland.errors import CannotWrite, OutlandError
-from outland.storage.files import writable_folder
+from outland.errors import OutlandError, cannot_write, printable
+from outland.storage.files import open_regular, refuse_symlink, writable_folder
+from outland.storage.locks import acquire, is_held, locked
 
 Params = dict[str, Any]
 Space = Mapping[str, tuple[Any, ...]]
+JOURNAL = "journal.log"
+MAX_JOURNAL = 1 << 28  # bytes; a trial of a hundred epochs has some 20,000
+_PROCESS = re.compile(r"[0-9a-f]{32}")  # the name of a process, which is that of a file: nothing else may be
+_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Journal:
@@ -25,27 +34,36 @@ class Journal:
 
     def __init__(self, folder: Path, space: Space, budget: int, warmup_epochs: int) -> None:
         self.folder, self.space, self.budget = folder, space, min(budget, math.prod(map(len, space.values())))
-        self.lock, self._process = FileLock(folder / ".lock"), uuid.uuid4().hex
-        processes = writable_folder(folder / "processes")
-        self._alive = FileLock(processes / self._process)  # held for as long as this process lives
+        self._process = uuid.uuid4().hex
+        self._alive: BaseFileLock | None = None
+        self._processes = folder / "processes"
+        refuse_symlink(self._processes)
+        writable_folder(self._processes)
         self._study = open_optuna_study(folder, warmup_epochs)
 
     def __enter__(self) -> "Journal":
-        self._alive.acquire()
+        self._alive = acquire(self._processes / self._process)  # held for as long as this process lives
         return self
 
     def __exit__(self, kind: object, problem: object, trace: object) -> None:
-        self._alive.release()
-        Path(self._alive.lock_file).unlink(missing_ok=True)
+        if self._alive is not None:
+            self._alive.release()
+        (self._processes / self._process).unlink(missing_ok=True)
         if isinstance(problem, OSError):
-            raise CannotWrite(f"cannot write to {self.folder}: {problem.strerror or problem}") from None
+            raise cannot_write(f"to {self.folder}", problem) from None
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the lock of the search; other processes wait for it."""
+        with locked(self.folder / ".lock"):
+            yield
 
     def next_trial(self) -> Any:
         """A new Optuna trial; None when the budget is spent."""
         import optuna
 
         choices = {name: optuna.distributions.CategoricalDistribution(values) for name, values in self.space.items()}
-        with self.lock:
+        with self.lock(), readable(self.folder / JOURNAL):
             self._requeue_abandoned()
             tried = [trial.params for trial in self._budgeted()]
             if len(tried) >= self.budget:
@@ -73,16 +91,8 @@ class Journal:
 
     def trials(self) -> list[dict[str, Any]]:
         """The trials as plain values, best first."""
-        trials = [
-            {
-                "number": number,
-                "state": "failed" if trial.state.name == "FAIL" else trial.state.name.lower(),
-                "value": trial.value if trial.state.name == "COMPLETE" else None,
-                "params": trial.params,
-                **{name: trial.user_attrs.get(name) for name in ("slug", "epochs", "error")},
-            }
-            for number, trial in enumerate(self._budgeted(), 1)
-        ]
+        with readable(self.folder / JOURNAL):
+            trials = [TrialRow.of(number, trial).model_dump() for number, trial in enumerate(self._budgeted(), 1)]
         return sorted(trials, key=lambda row: -math.inf if row["value"] is None else row["value"], reverse=True)
 
     def _budgeted(self) -> list[Any]:
@@ -100,21 +110,21 @@ class Journal:
         for trial in self._study.get_trials(deepcopy=False):
             if trial.state.name != "RUNNING" or self._is_alive(trial.user_attrs.get("process", "")):
                 continue
-            before = max([float(trial.user_attrs.get("before", "-inf")), *trial.intermediate_values.values()])
+            before = max([score_before(trial), *trial.intermediate_values.values()])
             self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
             if trial.params:
                 self._study.enqueue_trial(trial.params, user_attrs={"before": str(before)})
 
-    def _is_alive(self, process: str) -> bool:
-        path = self.folder / "processes" / process
+    def _is_alive(self, process: Any) -> bool:
+        """Whether the process of this name holds its file, which is removed if it does not."""
         if process == self._process:
             return True
-        if not process or not path.exists():
+        if not isinstance(process, str) or not _PROCESS.fullmatch(process):
             return False
-        try:
-            with FileLock(path, timeout=0):
-                pass
-        except Timeout:
+        path = self._processes / process
+        if not os.path.lexists(path):
+            return False
+        if not path.is_symlink() and path.is_file() and is_held(path):
             return True
         path.unlink(missing_ok=True)
         return False
@@ -124,6 +134,48 @@ class Journal:
         return random.choice([params for params in every if params not in tried])
 
 
+class TrialRow(BaseModel):
+    """A trial as the report of a search has it."""
+
+    model_config = ConfigDict(strict=True)
+    number: int
+    state: Literal["complete", "pruned", "running", "failed", "waiting"]
+    value: float | None
+    params: dict[str, bool | int | float | str | None]
+    slug: str | None = None
+    epochs: int | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, number: int, trial: Any) -> "TrialRow":
+        """The row of an Optuna trial; a `ValueError` where it is not of the right kind."""
+        state: Any = "failed" if trial.state.name == "FAIL" else trial.state.name.lower()
+        value = trial.value if state == "complete" else None
+        named = {name: trial.user_attrs.get(name) for name in ("slug", "epochs", "error")}
+        named |= {name: printable(text) for name, text in named.items() if isinstance(text, str)}
+        return cls(number=number, state=state, value=value, params=trial.params, **named)
+
+
+def score_before(trial: Any) -> float:
+    """The best score of an attempt at a trial that was killed."""
+    score = float(trial.user_attrs.get("before", "-inf"))
+    return -math.inf if math.isnan(score) else score
+
+
+@contextmanager
+def readable(journal: Path) -> Iterator[None]:
+    """Context in which what Optuna makes of a journal that is none becomes a sentence."""
+    try:
+        yield
+    except OSError as problem:
+        raise cannot_write(journal, problem) from None
+    except _ERRORS as problem:
+        reason = printable(" ".join(f"{type(problem).__name__} {problem}".split()), 200)
+        raise OutlandError(
+            f"{journal} is not the journal of a search ({reason}): move it away and search again"
+        ) from None
+
+
 def open_optuna_study(folder: Path, warmup_epochs: int) -> Any:
     """The Optuna study in the journal of a folder, new or as it was left."""
     try:
@@ -131,11 +183,11 @@ def open_optuna_study(folder: Path, warmup_epochs: int) -> Any:
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
         raise OutlandError("a search needs Optuna: pip install 'outland[tune]'") from None
-    journal = writable_folder(folder) / "journal.log"
-    lock = FileLock(f"{journal}.lock")  # unlike Optuna's own, it is released when its holder is killed
-    _truncate_partial_line(journal, lock)
+    journal = writable_folder(folder) / JOURNAL
+    lock = _JournalLock(folder / f"{JOURNAL}.lock")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
+    with readable(journal):
+        _truncate_partial_line(journal, lock)
         return optuna.create_study(
             study_name="search",
             storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal), lock_obj=lock)),
@@ -144,16 +196,38 @@ def open_optuna_study(folder: Path, warmup_epochs: int) -> Any:
             sampler=optuna.samplers.TPESampler(),
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=warmup_epochs),
         )
-    except OSError as problem:
-        raise CannotWrite(f"cannot write {journal}: {problem.strerror or problem}") from None
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
-        raise OutlandError(f"{journal} is not the journal of a search: move it away and search again") from None
 
 
-def _truncate_partial_line(journal: Path, lock: FileLock) -> None:
+class _JournalLock:
+    """The lock that Optuna takes to append: unlike its own, it is released when its holder is killed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock: BaseFileLock | None = None
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._lock = acquire(self._path)
+        return True
+
+    def release(self) -> None:
+        """Let it go."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def _truncate_partial_line(journal: Path, lock: _JournalLock) -> None:
     """Cut off a last line that was half-written when the disk was full or the process killed: no line may follow it."""
-    with lock:
-        content = journal.read_bytes() if journal.exists() else b""
+    if not os.path.lexists(journal):
+        return
+    lock.acquire()
+    try:
+        with open_regular(journal) as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_JOURNAL:
+                raise ValueError(f"it is larger than {MAX_JOURNAL:,} bytes")
+            content = stream.read()
         if not content.endswith(b"\n"):
-            with journal.open("ab") as stream:
-                stream.truncate(content.rfind(b"\n") + 1)
+            os.truncate(journal, content.rfind(b"\n") + 1)
+    finally:
+        lock.release()

@@ -9,6 +9,7 @@ from typing import Any
 
 from outland.errors import counted
 from outland.spec import RunSpec
+from outland.storage.files import read_json
 from outland.studies.base import Cell, Study
 
 _GROUPS = {"method": "method_params", "backbone": "backbone", "train": "train", "data": "data"}
@@ -36,7 +37,7 @@ def _read(study: Study, path: Path, specs: Iterable[dict[str, Any]]) -> Differen
     """The differences of a finished run's spec file; None where it is not a run of this study."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if any((path.parent / name).exists() for name in ("record.json", f"measured-{study.name}.json")):
-            return _nearest(study, json.loads(path.read_text()), specs)
+            return _nearest(study, read_json(path), specs)
     return None
 
 

@@ -11,7 +11,7 @@ import torch
 
 from outland.errors import OutlandError, counted
 from outland.spec import RESULTS
-from outland.storage.files import write_bytes
+from outland.storage.files import open_regular, write_bytes
 from outland.training.record import describe_platform
 
 FORMAT, VERSION = "outland records", 1
@@ -46,7 +46,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
     if not path.is_file():
         raise OutlandError(f"{path} is not a file of records" if path.exists() else f"there is no file {path}")
     try:
-        with path.open("rb") as stream:
+        with open_regular(path, follow=True) as stream:
             lines = _decompressed(stream)
             runs = _checked_header(next(lines, b""), path)
             count = sum(1 for _ in lines)

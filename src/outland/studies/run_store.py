@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from outland.errors import Busy, OutlandError
+from outland.errors import Busy, OutlandError, printable
 from outland.spec import RunSpec
 from outland.storage.files import read_json, write_text
 from outland.storage.snapshots import DamagedSnapshot
@@ -49,8 +49,8 @@ class RunStore:
 
     def record(self, spec: RunSpec) -> RunRecord | None:
         """The record of a finished run; None where there is none."""
-        path = self.run_folder(spec).record_path
-        return RunRecord.read(path) if path.exists() else None
+        folder = self.run_folder(spec)
+        return folder.read_record() if folder.record_path.exists() else None
 
     def measurement(self, spec: RunSpec) -> Measurement | None:
         """The measurement of this study on top of a run; None where there is none."""
@@ -59,7 +59,7 @@ class RunStore:
             return None
         try:
             return Measurement(**read_json(path))
-        except (ValueError, TypeError) as problem:
+        except (OSError, ValueError, TypeError) as problem:
             raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
 
     def save_measurement(self, spec: RunSpec, measurement: Measurement) -> None:
@@ -74,7 +74,7 @@ class RunStore:
         """The error of a run, or of this study's measurement on top of it; None where it did not fail."""
         for path in self._failure_paths(cell, spec):
             with suppress(OSError, ValueError, KeyError, TypeError):
-                return str(read_json(path)["error"])
+                return printable(str(read_json(path)["error"]))
         return None
 
     def save_failure(self, spec: RunSpec, problem: Exception, measuring: bool = False) -> str | None:

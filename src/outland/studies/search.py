@@ -20,7 +20,7 @@ from outland.settings import change
 from outland.spec import RunSpec, load_splits
 from outland.stopping import Stopped
 from outland.storage.files import write_text
-from outland.studies.journal import Journal, Params
+from outland.studies.journal import Journal, Params, score_before
 from outland.training import run
 from outland.training.callbacks import Callback
 from outland.training.run_folder import RunFolder
@@ -96,7 +96,7 @@ class Search:
                     raise  # it is not the settings that failed: the trial goes on, or begins again, next time
                 except OutlandError as problem:
                     journal.finish_trial(trial, error=str(problem))
-            with journal.lock:  # so that a later report is never overwritten by an earlier one
+            with journal.lock():  # so that a later report is never overwritten by an earlier one
                 write_text(self.folder / "search.json", json.dumps(self._report(journal), indent=1) + "\n")
 
     def _report(self, journal: Journal) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class PruningCallback(Callback):
 
     def __init__(self, trial: Any) -> None:
         self._trial, self.epochs = trial, 0
-        self._best = float(trial.user_attrs.get("before", "-inf"))  # of an attempt that was killed
+        self._best = score_before(trial)
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Compare the best score so far, which is that of the selected model."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outland.datasets import find_dataset
-from outland.errors import CannotWrite, OutlandError
+from outland.errors import CannotWrite, OutlandError, printable
 from outland.methods import METHODS, method_settings
 from outland.spec import RESULTS, RunSpec, spec_key
 from outland.storage.files import read_json
@@ -201,7 +201,7 @@ def _import_run(run: FinishedRun, out: Path, result: ImportResult) -> None:
     spec, folder = run.spec, RunFolder(out / "runs", run.spec)
     stores = {name: RunStore(find_study(name), out) for name in run.measurements}
     with folder.claimed(resume=True, force=False):
-        record = RunRecord.read(folder.record_path) if folder.record_path.exists() else None
+        record = folder.read_record() if folder.record_path.exists() else None
         measured = {name: store.measurement(spec) for name, store in stores.items()}
         missing = [name for name, measurement in measured.items() if measurement is None]
         pairs = [(run.record, record), *((run.measurements[name], measured[name]) for name in stores)]
@@ -266,4 +266,4 @@ def _check_results(record: RunRecord) -> None:
 def _sentence(problem: BaseException) -> str:
     """The words of an error, safe to print though they may quote a stranger's file."""
     text = "it is nested too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:300])
+    return printable(text, 300)

@@ -1,16 +1,22 @@
 """The checkpoints of a run; the newest intact one is resumed from."""
 
 import shutil
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from torch import Tensor
 
 from outland.methods import Method
 from outland.progress import say
+from outland.settings import is_valid
+from outland.storage.files import refuse_symlink
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
+from outland.training.record import CURVES
 
 
 class Checkpoints:
@@ -24,10 +30,14 @@ class Checkpoints:
         self._write: Future[None] | None = None
 
     def _all(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("epoch-*") if path.is_dir())
+        """The folders of snapshots, oldest first; no symbolic link is followed."""
+        if self.folder.is_symlink():
+            return []
+        return sorted(path for path in self.folder.glob("epoch-*") if path.is_dir() and not path.is_symlink())
 
     def save(self, epoch: int, snapshot: Snapshot) -> None:
         """Write a snapshot taken after `epoch` epochs, and delete the oldest."""
+        refuse_symlink(self.folder)
         write_snapshot(self.folder / f"epoch-{epoch:05d}", snapshot)
         for old in self._all()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
@@ -63,7 +73,51 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Delete all snapshots, once the run has its record."""
+        refuse_symlink(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class TrainingState(BaseModel):
+    """The plain values of a checkpoint."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    curves: list[dict[str, Any]]
+    seconds: list[float]
+    device: str
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not is_valid(self.curves, CURVES) or [row.get("epoch") for row in self.curves] != [*range(len(self.curves))]:
+            raise ValueError("its curves are not those of a training")
+        if len(self.seconds) != len(self.curves):
+            raise ValueError("it has other seconds than epochs")
+        return self
+
+
+def checked_state(snapshot: Snapshot, own: Snapshot, scored: Mapping[str, str], epochs: int) -> TrainingState:
+    """The values of a checkpoint, if it is one of this training; a `ValueError` if it is not.
+
+    Args:
+        snapshot: that was read.
+        own: a snapshot of the training as it is now, which has the same tensors.
+        scored: the metric of each part that the curves must hold.
+        epochs: of the whole training.
+    """
+    try:
+        state = TrainingState(**snapshot.values)
+    except ValidationError as problem:
+        raise ValueError(f"its values are not of the right kind: {problem.errors()[0]['msg']}") from None
+    if len(state.curves) > epochs:
+        raise ValueError(f"it is of epoch {len(state.curves)}, and there are only {epochs}")
+    for part, metric in scored.items():
+        if not all(isinstance(row.get(part), dict) and metric in row[part] for row in state.curves):
+            raise ValueError(f"its curves have no {metric} of the part '{part}'")
+    shapes, expected = ({n: t.shape for n, t in s.tensors.items() if n[:7] != "random."} for s in (snapshot, own))
+    if shapes != expected:
+        raise ValueError("its tensors have other names or shapes")
+    if not all(bool(tensor.isfinite().all()) for tensor in snapshot.tensors.values()):
+        raise ValueError("a number of its tensors is not finite")
+    return state
 
 
 @cache

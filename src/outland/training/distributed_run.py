@@ -1,6 +1,5 @@
 """A run by all processes that `torchrun` started; the main process writes its folder."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from torch import distributed
 
 from outland.datasets import DataFolder
 from outland.devices import find_device
-from outland.distributed import process_group, rank
+from outland.distributed import local_rank, process_group, rank
 from outland.graphs import Cache, Splits
 from outland.methods import Method
 from outland.nn import synchronize_batch_norm
@@ -43,7 +42,7 @@ def run_distributed(
     """
     where = find_device(device)
     if where.type == "cuda":
-        where = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        where = torch.device("cuda", local_rank())
         torch.cuda.set_device(where)
 
     def ready(method: Method) -> None:
@@ -64,8 +63,8 @@ def run_distributed(
 
 def _run_other(run: Run, main: RunFolder, load: Callable[[], Splits]) -> None:
     """Execute the run in a process other than the main one, from the checkpoints in the main process's folder."""
-    if main.checkpoints.folder.exists():
-        shutil.copytree(main.checkpoints.folder, run.folder.checkpoints.folder)
+    if main.checkpoints.newest() is not None:
+        shutil.copytree(main.checkpoints.folder, run.folder.checkpoints.folder, symlinks=True)
     distributed.barrier()
     wait_for(run.steps(load))
 

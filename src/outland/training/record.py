@@ -17,8 +17,9 @@ from outland.storage.files import read_json, write_text
 
 FORMAT = 2
 _Numbers = dict[str, int | float | None]
+CURVES = list[dict[str, int | _Numbers | dict[str, _Numbers]]]
 _NESTED = {
-    "curves": list[dict[str, int | _Numbers | dict[str, _Numbers]]],
+    "curves": CURVES,
     "selection": dict[str, _Numbers],
     "timing": dict[str, float | str | list[float]],
 }

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from outland.errors import Busy, OutlandError
+from outland.errors import OutlandError
 from outland.models import TrainedModel, save_model
-from outland.spec import RunSpec
-from outland.storage.files import remove_scratch, writable_folder, write_text
+from outland.spec import RunSpec, spec_key
+from outland.storage.files import refuse_symlink, remove_scratch, writable_folder, write_text
+from outland.storage.folders import recover_folder
+from outland.storage.locks import locked
+from outland.storage.tensors import check_mapped
 from outland.training.checkpoint import Checkpoints
 from outland.training.record import RunRecord
 
@@ -38,27 +39,39 @@ class RunFolder:
     def claimed(self, resume: bool, force: bool) -> Iterator[None]:
         """Hold the folder, so that no second process trains in it; refuse to overwrite without being told."""
         writable_folder(self.path)
-        try:
-            with FileLock(self.path / ".lock", timeout=0):
-                remove_scratch(self.path, "spec.json", "record.json", "model")
-                remove_scratch(self.checkpoints.folder, "epoch-*")
-                if force:
-                    self.record_path.unlink(missing_ok=True)
-                    self.checkpoints.clear()
-                    shutil.rmtree(self.model_path, ignore_errors=True)
-                elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
-                    finished = self.record_path.exists()
-                    state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
-                    raise OutlandError(
-                        f"this run was already {state} in {self.path}: use --resume to {verb}, or --force to start over"
-                    )
-                write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
-                yield
-        except Timeout:
-            raise Busy(f"another process is working in {self.path}") from None
+        with locked(self.path / ".lock", timeout=0, busy=f"another process is working in {self.path}"):
+            refuse_symlink(self.checkpoints.folder, self.model_path)
+            recover_folder(self.model_path)
+            remove_scratch(self.path, "*")
+            remove_scratch(self.checkpoints.folder, "epoch-*")
+            if force:
+                self.record_path.unlink(missing_ok=True)
+                self.checkpoints.clear()
+                shutil.rmtree(self.model_path, ignore_errors=True)
+            elif not resume and (self.record_path.exists() or self.checkpoints.newest()):
+                finished = self.record_path.exists()
+                state, verb = ("finished", "see its result") if finished else ("begun", "go on with it")
+                raise OutlandError(
+                    f"this run was already {state} in {self.path}: use --resume to {verb}, or --force to start over"
+                )
+            write_text(self.path / "spec.json", json.dumps(self.spec.to_json(), indent=1) + "\n")
+            yield
+
+    def read_record(self) -> RunRecord:
+        """The record of the finished run; an error if it is damaged, or that of another run."""
+        record = RunRecord.read(self.record_path)
+        if record.key != self.spec.key or not _is_of(record, self.spec):
+            raise OutlandError(
+                f"{self.record_path} is the record of another run: remove it, or start the run again with --force"
+            )
+        return record
 
     def finish(self, model: TrainedModel, record: RunRecord) -> None:
-        """Save the selected model, then the record that says the run is done; checkpoints are then of no use."""
+        """Save the selected model, then the record that says the run is done; checkpoints are then of no use.
+
+        Neither is written if the data have been changed on disk meanwhile.
+        """
+        check_mapped()
         shutil.rmtree(self.model_path, ignore_errors=True)  # of an earlier try
         save_model(model, self.model_path)
         record.write(self.record_path)
@@ -74,3 +87,11 @@ class RunFolder:
         """Remove what only an unfinished run needs."""
         self.retrain_path.unlink(missing_ok=True)
         self.checkpoints.clear()
+
+
+def _is_of(record: RunRecord, spec: RunSpec) -> bool:
+    """Whether the spec that a record holds has the key that it names: a copied record has another's."""
+    try:
+        return spec_key(record.spec) == spec.key
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False

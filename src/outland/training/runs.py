@@ -121,7 +121,7 @@ class Run:
         spec, folder = self.spec, self.folder
         with folder.claimed(self._resume, self._force):
             if folder.is_finished:
-                self.record = RunRecord.read(folder.record_path)
+                self.record = folder.read_record()
                 folder.tidy()  # it may have been stopped just before it did
                 return
             training = Training(spec, load(), self.device, folder.checkpoints, self._callback, self._ready)

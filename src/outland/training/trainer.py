@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 from outland.distributed import rank, world_size
-from outland.errors import CannotWrite, OutlandError
+from outland.errors import CannotWrite, OutlandError, printable
 from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.progress import say
 from outland.spec import TrainSettings
 from outland.stopping import Stopped, is_overdue, is_stopping
-from outland.storage.snapshots import Snapshot
+from outland.storage.snapshots import DamagedSnapshot, Snapshot
 from outland.training.best import BestWeights
 from outland.training.callbacks import Callback
 from outland.training.capture import Event, GraphCapture, wait_for
-from outland.training.checkpoint import Checkpoints, random_state, restore_random_state
+from outland.training.checkpoint import Checkpoints, checked_state, random_state, restore_random_state
 from outland.training.data_parallel import DistributedBatches
 from outland.training.evaluate import Evaluation
 from outland.training.host_copy import HostCopy
@@ -117,24 +117,38 @@ class Trainer:
         snapshot = self.checkpoints.latest() if self.checkpoints is not None else None
         if snapshot is None:
             return 0
+        try:
+            self._load(snapshot)
+        except (LookupError, RuntimeError, TypeError, ValueError) as problem:
+            assert self.checkpoints is not None
+            reason = " ".join(str(problem).split()[:40])
+            raise DamagedSnapshot(
+                f"the checkpoint in {self.checkpoints.folder} is not one of this run ({reason}): "
+                "start the run again with --force"
+            ) from None
+        return len(self.curves)
+
+    def _load(self, snapshot: Snapshot) -> None:
+        """Go on from a checkpoint; nothing but a few kinds of error is raised where it is not one of this training."""
+        scored = dict.fromkeys(self.evaluation.parts, self.splits.schema.task.metric)
+        state = checked_state(snapshot, self._snapshot(), scored, self.settings.epochs)
         self.method.load_state_dict(snapshot.group("model"))
         self.stepper.load_state_dict(snapshot.group("optimizer"))
         if self.stepper.average is not None:
             self.stepper.average.load_state_dict(snapshot.group("average"))
-        self.curves, self.seconds = snapshot.values["curves"], snapshot.values["seconds"]
+        self.curves, self.seconds = state.curves, state.seconds
         self.best.load(snapshot.group("best"), self.curves)
         self.method.reseed(self.seed, self.device)
-        if snapshot.values["device"] == self.device.type:
+        if state.device == self.device.type:
             restore_random_state(snapshot.group("random"), self.device, self.method)
         else:
             done = len(self.curves)
-            begun = f"Resuming on {self.device.type} a run begun on {snapshot.values['device']}"
+            begun = f"Resuming on {self.device.type} a run begun on {printable(state.device, 20)}"
             say(f"{begun}: random draws start afresh at epoch {done}", "yellow")
             torch.manual_seed(self.seed + 1000 * done)
             self.method.reseed(self.seed + 1000 * done, self.device)
         if rank():  # the checkpoint is the main process's
             self.method.reseed(self.seed + 1000 * len(self.curves) + _RANK_STRIDE * rank(), self.device)
-        return len(self.curves)
 
     def fit(self) -> None:
         """Train to the last epoch; the method has the selected weights afterwards."""

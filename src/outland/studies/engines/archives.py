@@ -5,8 +5,8 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from outland.errors import CannotWrite, OutlandError
-from outland.storage.files import writable_folder
+from outland.errors import OutlandError, cannot_write
+from outland.storage.files import remove_scratch, writable_folder, write_bytes
 
 _LAST = "record.json"  # it says that a run is done, and is written after all other files
 
@@ -15,7 +15,7 @@ def pack(runs: Path, slugs: Iterable[str]) -> bytes:
     """A tar archive of the files that are there of these runs."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        paths = [path for slug in slugs for path in (runs / slug).rglob("*") if path.is_file()]
+        paths = [p for slug in slugs for p in (runs / slug).rglob("*") if p.is_file() and not p.is_symlink()]
         for path in sorted(paths, key=lambda path: (path.name == _LAST, path)):
             if path.name != ".lock":
                 archive.add(path, path.relative_to(runs))
@@ -23,10 +23,16 @@ def pack(runs: Path, slugs: Iterable[str]) -> bytes:
 
 
 def unpack(content: bytes, runs: Path) -> None:
-    """Write runs into their folders, each file in one piece and records last. Nothing is written anywhere else."""
+    """Write runs into their folders, each file in one piece and records last. Nothing is written anywhere else.
+
+    What an earlier call left that was killed in the middle of a file is removed.
+    """
     writable_folder(runs)
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for folder in {(runs / member.name).parent for member in archive.getmembers()}:
+                if folder.resolve().is_relative_to(runs.resolve()):
+                    remove_scratch(folder, "*")
             for member in archive:
                 file = archive.extractfile(member) if member.isreg() else None
                 if file is None:
@@ -35,7 +41,7 @@ def unpack(content: bytes, runs: Path) -> None:
     except (tarfile.TarError, ValueError) as problem:
         raise OutlandError(f"an archive of runs holds something that is no part of a run: {problem}") from None
     except OSError as problem:
-        raise CannotWrite(f"cannot write to {runs}: {problem.strerror or problem}") from None
+        raise cannot_write(f"to {runs}", problem) from None
 
 
 def _write(runs: Path, name: str, content: bytes) -> None:
@@ -44,6 +50,4 @@ def _write(runs: Path, name: str, content: bytes) -> None:
     if len(Path(name).parts) < 2 or ".." in Path(name).parts or not path.resolve().is_relative_to(runs.resolve()):
         raise ValueError(f"{name!r} is in no run's folder")
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.arriving")
-    aside.write_bytes(content)
-    aside.replace(path)
+    write_bytes(path, content)
