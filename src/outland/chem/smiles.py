@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 from outland.chem.featurizer import Molecule, featurize, parse, rdkit
+from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs import PackedGraphs
 from outland.graphs.edges import to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
-MAX_LENGTH = 5000  # characters of a SMILES
-MAX_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
 _CHUNK = 256  # molecules
 _THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
 _FEW = 8  # chunks below which starting processes costs more than it saves
@@ -94,17 +93,18 @@ def has_invalid_utf8(text: str) -> bool:
 def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
-        return (text, "") if text.GetNumAtoms() else (None, "a molecule without atoms")
+        problem = graph_problem(text) if text.GetNumAtoms() else "a molecule without atoms"
+        return (None, problem) if problem else (text, "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
     if not isinstance(text, str):
         return None, f"a {type(text).__name__}, neither SMILES nor molecule"
     if not text.strip():
         return None, "no SMILES"
-    if len(text) > MAX_LENGTH:
-        return None, f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
     if has_invalid_utf8(text):
         return None, "bytes that are not UTF-8"
+    if problem := text_problem(text.strip()):
+        return None, problem
     molecule = parse(text.strip(), lenient)
     if molecule is None:
         return None, "RDKit cannot read the SMILES"
