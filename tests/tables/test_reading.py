@@ -57,7 +57,7 @@ def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(OutlandError, match="there is no file"):
         load(tmp_path / "none.csv", tmp_path)
     with pytest.raises(OutlandError, match="its name must end in"):
-        load(write(tmp_path / "t.xlsx", "PK"), tmp_path)
+        load(write(tmp_path / "t.docx", "PK"), tmp_path)
     with pytest.raises(OutlandError, match="cannot be read"):
         load(write(tmp_path / "t.csv.gz", "not gzip"), tmp_path)
     with pytest.raises(OutlandError, match="cannot be read"):

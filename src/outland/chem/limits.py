@@ -47,7 +47,9 @@ def graph_problem(molecule: Any) -> str:
     if fused > MAX_FUSED:
         return f"{fused} rings fused to one system; at most {MAX_FUSED} are taken"
     cycles = sum(_count_cycles(graph, bonds) if count > 3 else 2**count - 1 for bonds, count in systems)
-    return f"a molecule of {cycles:,} rings of like size; at most {MAX_CYCLES:,} are taken" if cycles > MAX_CYCLES else ""
+    return (
+        f"a molecule of {cycles:,} rings of like size; at most {MAX_CYCLES:,} are taken" if cycles > MAX_CYCLES else ""
+    )
 
 
 def _fused_systems(rings: Iterable[set[int]]) -> list[tuple[set[int], int]]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -33,6 +34,24 @@ class MoleculeOptions:
     fingerprint: bool = False  # Morgan's of radius 2, 2048 bits
 
 
+class MoleculeText(str):
+    """The SMILES of a row, with what else its table says of the molecule.
+
+    Args:
+        text: the SMILES.
+        reason: why the row cannot be used, where that is known already.
+        block: of the SDF file it was read from.
+    """
+
+    reason: str
+    block: str
+
+    def __new__(cls, text: str, reason: str = "", block: str = "") -> "MoleculeText":  # noqa: D102
+        made = super().__new__(cls, text)
+        made.reason, made.block = reason, block
+        return made
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Consecutive rows of a stream: the molecules that could be read, with what the options ask for."""
@@ -54,7 +73,7 @@ def read_molecules(
     """
     rdkit()
     batches = _batched(smiles)
-    first = list(islice(batches, _FEW))
+    first = list(islice(batches, _FEW)) if workers is None else []
     if workers is None:
         workers = 1 if len(first) < _FEW else available_cores()
     chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
@@ -97,6 +116,8 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
         return (None, problem) if problem else (text, "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
+    if isinstance(text, MoleculeText) and text.reason:
+        return None, text.reason
     if not isinstance(text, str):
         return None, f"a {type(text).__name__}, neither SMILES nor molecule"
     if not text.strip():
@@ -113,6 +134,22 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     if molecule.GetNumAtoms() > MAX_ATOMS:
         return None, f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MAX_ATOMS}"
     return molecule, ""
+
+
+def read_block(block: str) -> MoleculeText:
+    """The SMILES of a molecule's block, as SDF files have it, or the reason why there is none."""
+    if has_invalid_utf8(block):
+        return MoleculeText("", "bytes that are not UTF-8", block)
+    chem = rdkit()
+    smiles, reason = "", "RDKit cannot read the molecule"
+    with suppress(ValueError, RuntimeError):
+        molecule = chem.MolFromMolBlock(block, sanitize=False, removeHs=False)
+        if molecule is not None and not (problem := graph_problem(molecule)):
+            molecule = chem.MolFromMolBlock(block)
+            smiles = "" if molecule is None else chem.MolToSmiles(molecule)
+        elif molecule is not None:
+            reason = problem
+    return MoleculeText(smiles, "" if smiles else reason, block)
 
 
 def _scaffold(molecule: Any) -> str:
