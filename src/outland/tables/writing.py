@@ -109,10 +109,21 @@ def _writer(
         with cast(IO[str], (gzip.open if is_gzipped(out) else open)(scratch, "xt", **text)) as stream:
             if kind == "sdf":
                 yield _sdf(stream, names, smiles)
+            elif kind == "smi":
+                yield _smi(stream, [smiles, *(name for name in names if name != smiles)])
             else:
-                first = [smiles, *(name for name in names if name != smiles)] if kind == "smi" else names
-                is_tsv = kind == "smi" or Path(out.name.removesuffix(".gz")).suffix.lower() in (".tsv", ".tab")
-                yield _delimited(stream, first, "\t" if is_tsv else ",", safe)
+                is_tsv = Path(out.name.removesuffix(".gz")).suffix.lower() in (".tsv", ".tab")
+                yield _delimited(stream, names, "\t" if is_tsv else ",", safe)
+
+
+def _smi(stream: IO[str], names: list[str]) -> Write:
+    """SMILES and the other cells between tabs, nothing quoted, under a line of names."""
+
+    def write(cells: Sequence[str]) -> None:
+        stream.write("\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in cells) + "\n")
+
+    write(["smiles", *names[1:]])
+    return lambda cells: write([cells.get(name, "") for name in names])
 
 
 def _delimited(stream: IO[str], names: list[str], separator: str, safe: bool) -> Write:
