@@ -4,6 +4,8 @@ import difflib
 import errno
 from collections.abc import Iterable
 
+_MOST_COMPARED = 1000  # names that are compared with a mistyped one
+
 
 class OutlandError(Exception):
     """Something the user can mend. The command line prints it as one sentence, without a traceback."""
@@ -46,14 +48,28 @@ def printable(text: str, most: int = 2000) -> str:
     return shown if len(text) <= most else f"{shown}…"
 
 
-def unknown(kind: str, name: str, valid: Iterable[str]) -> OutlandError:
-    """Say that `name` is no such thing, with the nearest valid name and all the others.
+def listed(names: Iterable[str], last: str = "and", most: int = 10) -> str:
+    """Names with commas, at most ten of them, and how many more there are.
+
+    >>> listed(["a", "b", "c"]), listed(map(str, range(12)))
+    ('a, b and c', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
+    """
+    names = list(names)
+    shown = [name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most:,} more"
+    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def unknown(kind: str, name: str, valid: Iterable[str], most: int | None = None) -> OutlandError:
+    """Say that `name` is no such thing, with the nearest valid name and the others: all, or so many of them.
 
     >>> print(unknown("method", "aai", ["erm", "aia"]))
     unknown method 'aai'. Did you mean 'aia'? Valid: aia, erm
     """
     names = sorted(valid)
-    plain = {each.lower(): each for each in names}
+    plain = {each.lower(): each for each in names[:_MOST_COMPARED]}
     close = difflib.get_close_matches(name.lower(), plain, n=1, cutoff=0.5)
     hint = f" Did you mean '{plain[close[0]]}'?" if close else ""
-    return OutlandError(f"unknown {kind} '{name}'.{hint} Valid: {', '.join(names)}")
+    shown = ", ".join(names) if most is None or len(names) <= most else listed(names, most=most)
+    return OutlandError(f"unknown {kind} '{name}'.{hint} Valid: {shown}")

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from outland.chem.featurizer import featurize, parse
-from outland.chem.smiles import MAX_LENGTH, MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
+from outland.chem.limits import MAX_LENGTH
+from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outland.chem.smiles import MAX_ATOMS, Chunk, MoleculeOptions, read_molecules
+from outland.chem.limits import MAX_ATOMS
+from outland.chem.smiles import Chunk, MoleculeOptions, read_molecules
 from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
 from outland.tables.smiles_table import read_unlabelled

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from outland.chem.smiles import MAX_ATOMS, MoleculeOptions, read_molecules
+from outland.chem.limits import MAX_ATOMS
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.datasets import TableSettings
 from outland.datasets.superpixels import read_published
 from outland.errors import CannotWrite, OutlandError

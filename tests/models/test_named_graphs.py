@@ -8,7 +8,7 @@ import torch
 from outland.datasets import TableSettings
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
-from outland.graphs import Task
+from outland.graphs import Cache, Task
 from outland.models import load_model
 from outland.models.named_graphs import load_labelled_table, load_part, part_title
 from outland.spec import RunSpec, load_splits
@@ -48,7 +48,7 @@ def test_parts_that_a_model_cannot_have(fitted, motif_model, cache):
         load_labelled_table(motif_model, TABLE, "smiles")
 
 
-def test_the_parts_of_a_table_that_has_changed_are_refused(fitted, tmp_path, cache):
+def test_the_parts_of_a_table_that_has_changed_are_those_that_were_read_or_refused(fitted, tmp_path, cache):
     file = tmp_path / "t.csv"
     smiles, labels = bbbp()
     file.write_text("smiles,y\n" + "".join(f"{text},{label}\n" for text, label in zip(smiles, labels, strict=True)))
@@ -58,8 +58,11 @@ def test_the_parts_of_a_table_that_has_changed_are_refused(fitted, tmp_path, cac
     assert len(load_part(model, "train", cache)) == len(load_splits(spec, cache=cache)["train"])
     with file.open("a") as stream:
         stream.write("CCO,1\n")
+    assert len(load_part(model, "train", cache)) == len(load_splits(spec, cache=cache)["train"])
     with pytest.raises(OutlandError, match=r"t\.csv has changed since it was first read"):
-        load_part(model, "train", cache)
+        load_part(model, "train", Cache(tmp_path / "empty"))
+    file.unlink()
+    assert len(load_part(model, "train", cache)) == len(load_splits(spec, cache=cache)["train"])
 
 
 def test_labels_of_a_table_are_numbered_as_the_models_classes(fitted, tmp_path):

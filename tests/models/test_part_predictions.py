@@ -41,4 +41,4 @@ def test_a_part_becomes_a_table(motif, cache, tmp_path):
         predict_part(model, "val", tmp_path / "out.csv.gz", cache=cache)
     assert predict_part(model, "test", tmp_path / "out.csv.gz", force=True, cache=cache)[0].rows == 48
     with pytest.raises(OutlandError, match=r"must end in \.csv"):
-        predict_part(model, "val", tmp_path / "out.txt", cache=cache)
+        predict_part(model, "val", tmp_path / "out.sdf", cache=cache)

@@ -91,9 +91,10 @@ def test_a_regressor_writes_numbers(tmp_path):
     ("text", "name", "words"),
     [
         ("smiles\naspirin\nbenzene\n", "a.csv", r"none of the 2 rows of .* can be read \(RDKit cannot read"),
-        ("molecule\nCCO\n", "a.csv", "unknown column of t.csv 'smiles'. Valid: molecule"),
+        ("a,b\nCCOC,CCNC\nCCCO,c1ccccc1\n", "a.csv", "which column of t.csv holds the SMILES, a or b"),
+        ("a,b\n1,x\n", "a.csv", r"no column of t.csv can be read as SMILES: .* \(columns: a and b\)"),
         ("smiles,outland_class\nCCO,1\n", "a.csv", "has a column 'outland_class' already"),
-        ("smiles\nCCO\n", "a.parquet", "must end in .csv or .csv.gz"),
+        ("smiles\nCCO\n", "a.html", "must end in .csv"),
         ("smiles\nCCO\n", "t.csv", "exists: choose another --out"),
         ("smiles\n", "a.csv", "has a header and no rows"),
     ],

@@ -104,3 +104,59 @@ def test_labels_in_other_clothes(tmp_path):
     labels = infer_labels([{"y": text} for text in ("1", "2", "2")], ["y"], "binary")
     assert labels.classes == ("1", "2")
     assert labels.read({"y": "2.0"}) == ([1.0], None)
+
+
+def read(texts, **settings):
+    """The labels of a column of these texts, and the reader."""
+    rows = [{"y": text} for text in texts]
+    reader = infer_labels(rows, ["y"], **settings)
+    return [reader.read(row)[0] for row in rows], reader
+
+
+WORDS = ["1", "active", "TRUE", "0", "Inactive", "no", "1", "0"]
+
+
+def test_words_that_mean_the_same_are_merged_if_one_says_so():
+    with pytest.raises(OutlandError, match="may mean two: '1', 'active' and 'true' for 1, '0', 'inactive'"):
+        read(WORDS)
+    with pytest.raises(OutlandError, match="--merge-labels, or keep them apart with --task multiclass"):
+        read(WORDS, task="binary")
+    labels, reader = read(WORDS, merge=True)
+    assert labels == [[1], [1], [1], [0], [0], [0], [1], [0]]
+    assert reader.task.kind == "binary"
+    assert read(WORDS, task="multiclass")[1].task.outputs == 6
+    assert read(["TRUE", "1", "0"])[0] == [[1], [1], [0]]  # as ever
+    assert read(["yes", "no", "yes"])[1].classes == ("no", "yes")
+
+
+NUMBERS = ["1.5", "2.5", ">10", "<0.5", "3.5", "4", "5", "6", "7", "8"]
+
+
+def test_limits_are_asked_about():
+    with pytest.raises(OutlandError, match="2 labels of 10 in 'y' are limits, such as '>10': --censored drop leaves"):
+        read(NUMBERS)
+    labels, _ = read(NUMBERS, censored="value")
+    assert [values[0] for values in labels[:4]] == [1.5, 2.5, 10, 0.5]
+    labels, reader = read(NUMBERS, censored="drop")
+    assert [len(values) for values in labels] == [1, 1, 0, 0, 1, 1, 1, 1, 1, 1]
+    assert reader.read({"y": ">10"})[1] == ("y", ">10", "a limit, no measured value")
+    assert read([">10", "<=10", ">10"])[1].classes == ("<=10", ">10")  # two names of classes
+
+
+def test_of_several_targets_a_limit_is_a_gap():
+    rows = [{"a": "1.5", "b": ">3"}, {"a": "2.5", "b": "2.25"}, {"a": "", "b": "1.5"}]
+    values, problem = infer_labels(rows, ["a", "b"], censored="drop").read(rows[0])
+    assert problem is None
+    assert values[0] == 1.5
+    assert math.isnan(values[1])
+
+
+def test_yes_or_no_and_numbers_are_not_mixed():
+    rows = [{"a": "1", "b": "3.25"}, {"a": "0", "b": "2.25"}]
+    with pytest.raises(OutlandError, match="a is 0/1 and others are not; train them apart, or say --task regression"):
+        infer_labels(rows, ["a", "b"])
+    assert infer_labels(rows, ["a", "b"], task="regression").task.kind == "regression"
+    words = [{"a": "active", "b": "1"}, {"a": "inactive", "b": "0"}]
+    with pytest.raises(OutlandError, match=r"'a' is not .*, or read its words as 0 and 1 with --merge-labels"):
+        infer_labels(words, ["a", "b"])
+    assert infer_labels(words, ["a", "b"], merge=True).read(words[0]) == ([1.0, 1.0], None)

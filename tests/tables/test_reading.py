@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from outland.errors import OutlandError
-from outland.tables.reading import column_names
+from outland.tables.reading import SURPLUS, column_names, read_rows, smiles_texts, unchanged
 from tests.tables.cases import ROWS, load, write
 
 
@@ -57,7 +57,7 @@ def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(OutlandError, match="there is no file"):
         load(tmp_path / "none.csv", tmp_path)
     with pytest.raises(OutlandError, match="its name must end in"):
-        load(write(tmp_path / "t.xlsx", "PK"), tmp_path)
+        load(write(tmp_path / "t.docx", "PK"), tmp_path)
     with pytest.raises(OutlandError, match="cannot be read"):
         load(write(tmp_path / "t.csv.gz", "not gzip"), tmp_path)
     with pytest.raises(OutlandError, match="cannot be read"):
@@ -82,3 +82,49 @@ def test_excel_says_its_separator(tmp_path):
     text = "sep=;\nsmiles;y\n" + "".join(f"{'C' * n};{n},5\n" for n in range(1, 15))
     splits = load(write(tmp_path / "t.csv", text), tmp_path)
     assert splits.graphs.y[:, 0].tolist() == [n + 0.5 for n in range(1, 15)]
+
+
+def test_columns_without_a_name_and_cells_without_a_column(tmp_path):
+    path = write(tmp_path / "t.csv", "smiles,,y\nCCO,a,1\nCCN,b,0,surplus,\nCCC,c,1,,\n")
+    assert column_names(path) == ["smiles", "column 2", "y"]
+    rows = list(read_rows(path))
+    assert [row["column 2"] for row in rows] == ["a", "b", "c"]
+    assert [row.get(SURPLUS) for row in rows] == [None, "surplus, ", None]
+    assert next(read_rows(path, ["y"])) == {"y": "1"}
+    texts = list(smiles_texts(path, "smiles"))
+    assert [getattr(text, "reason", "") for text in texts] == [
+        "",
+        "more cells than columns (surplus: 'surplus, '); is a separator not quoted?",
+        "",
+    ]
+
+
+def test_equal_columns_of_parquet_are_refused(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    table = pyarrow.table([["CC"], ["1"], ["0"]], names=["smiles", "y", "y"])
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(OutlandError, match="two columns called 'y'"):
+        column_names(tmp_path / "t.parquet")
+
+
+def test_smi_files_have_smiles_and_names(tmp_path):
+    path = write(tmp_path / "t.smi", "CCO ethyl alcohol\n\nc1ccccc1\tbenzene\nC\n")
+    assert list(read_rows(path)) == [
+        {"smiles": "CCO", "name": "ethyl alcohol"},
+        {"smiles": "c1ccccc1", "name": "benzene"},
+        {"smiles": "C", "name": ""},
+    ]
+    path = write(tmp_path / "h.smi", "smiles\tname\ty\nCCO\tethyl alcohol\t1\n")
+    assert list(read_rows(path)) == [{"smiles": "CCO", "name": "ethyl alcohol", "y": "1"}]
+
+
+def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path):
+    path = write(tmp_path / "t.csv", ROWS)
+    with pytest.raises(OutlandError, match="has changed while it was read"), unchanged(path):
+        path.write_text(ROWS + "C,1\n")
+    with pytest.raises(OutlandError, match="has changed while it was read"), unchanged(path, "other"):
+        pass
+    with unchanged(path):
+        pass

@@ -52,7 +52,11 @@ def test_nothing_is_dropped_unsaid(tmp_path):
     splits = load(SAMPLES / "bbbp.csv", tmp_path, target="p_np")
     assert splits.source["rows"] == 300
     assert [row[:2] for row in splits.source["quarantine"]] == [[60, "smiles"], [62, "smiles"]]
-    assert write_quarantine(splits, tmp_path / "q.csv") == 2
+    assert write_quarantine(splits, tmp_path / "q.csv") == tmp_path / "q.csv"
+    assert write_quarantine(splits, tmp_path / "q.csv") == tmp_path / "q.csv"  # its own list is replaced
+    (tmp_path / "mine.csv").write_text("row,column,value,reason I noted\n")
+    assert write_quarantine(splits, tmp_path / "mine.csv") == tmp_path / "mine-2.csv"
+    assert "I noted" in (tmp_path / "mine.csv").read_text()
     with (tmp_path / "q.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert rows[0]["row"] == "60"

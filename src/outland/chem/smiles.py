@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -12,13 +13,12 @@ import torch
 from torch import Tensor
 
 from outland.chem.featurizer import Molecule, featurize, parse, rdkit
+from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs import PackedGraphs
 from outland.graphs.edges import to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
-MAX_LENGTH = 5000  # characters of a SMILES
-MAX_ATOMS = 1000  # finding a scaffold takes the cube of it: a second for so many, minutes for some more
 _CHUNK = 256  # molecules
 _THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
 _FEW = 8  # chunks below which starting processes costs more than it saves
@@ -32,6 +32,24 @@ class MoleculeOptions:
     scaffold: bool = True  # Bemis-Murcko, with chirality
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's of radius 2, 2048 bits
+
+
+class MoleculeText(str):
+    """The SMILES of a row, with what else its table says of the molecule.
+
+    Args:
+        text: the SMILES.
+        reason: why the row cannot be used, where that is known already.
+        block: of the SDF file it was read from.
+    """
+
+    reason: str
+    block: str
+
+    def __new__(cls, text: str, reason: str = "", block: str = "") -> "MoleculeText":  # noqa: D102
+        made = super().__new__(cls, text)
+        made.reason, made.block = reason, block
+        return made
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ def read_molecules(
     """
     rdkit()
     batches = _batched(smiles)
-    first = list(islice(batches, _FEW))
+    first = list(islice(batches, _FEW)) if workers is None else []
     if workers is None:
         workers = 1 if len(first) < _FEW else available_cores()
     chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
@@ -94,17 +112,20 @@ def has_invalid_utf8(text: str) -> bool:
 def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
-        return (text, "") if text.GetNumAtoms() else (None, "a molecule without atoms")
+        problem = graph_problem(text) if text.GetNumAtoms() else "a molecule without atoms"
+        return (None, problem) if problem else (text, "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
+    if isinstance(text, MoleculeText) and text.reason:
+        return None, text.reason
     if not isinstance(text, str):
         return None, f"a {type(text).__name__}, neither SMILES nor molecule"
     if not text.strip():
         return None, "no SMILES"
-    if len(text) > MAX_LENGTH:
-        return None, f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
     if has_invalid_utf8(text):
         return None, "bytes that are not UTF-8"
+    if problem := text_problem(text.strip()):
+        return None, problem
     molecule = parse(text.strip(), lenient)
     if molecule is None:
         return None, "RDKit cannot read the SMILES"
@@ -113,6 +134,22 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     if molecule.GetNumAtoms() > MAX_ATOMS:
         return None, f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MAX_ATOMS}"
     return molecule, ""
+
+
+def read_block(block: str) -> MoleculeText:
+    """The SMILES of a molecule's block, as SDF files have it, or the reason why there is none."""
+    if has_invalid_utf8(block):
+        return MoleculeText("", "bytes that are not UTF-8", block)
+    chem = rdkit()
+    smiles, reason = "", "RDKit cannot read the molecule"
+    with suppress(ValueError, RuntimeError):
+        molecule = chem.MolFromMolBlock(block, sanitize=False, removeHs=False)
+        if molecule is not None and not (problem := graph_problem(molecule)):
+            molecule = chem.MolFromMolBlock(block)
+            smiles = "" if molecule is None else chem.MolToSmiles(molecule)
+        elif molecule is not None:
+            reason = problem
+    return MoleculeText(smiles, "" if smiles else reason, block)
 
 
 def _scaffold(molecule: Any) -> str:

@@ -39,9 +39,11 @@ def prepare(
     kind: options.Kind = None,
     seed: GeneratorSeed = 123,
     data: options.Data = None,
-    smiles: options.Smiles = "smiles",
+    smiles: options.Smiles = "",
     target: options.Target = None,
     task: options.TaskKind = "auto",
+    merge_labels: options.MergeLabels = False,
+    censored: options.Censored = "ask",
     environment: options.Environment = None,
     split: options.Split = None,
     time: options.Time = None,
@@ -60,6 +62,7 @@ def prepare(
     from outland.storage.files import writable_folder
 
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    columns |= {"merge_labels": merge_labels, "censored": censored}
     columns |= {"split": split, "time": time, "strict": strict}
     cache = Cache()
     for dataset in datasets:
@@ -133,9 +136,11 @@ def show(
     seed: GeneratorSeed = 123,
     out: Annotated[Path | None, typer.Option(help=r"The picture. \[default: DATASET-SHIFT.png]")] = None,
     data: options.Data = None,
-    smiles: options.Smiles = "smiles",
+    smiles: options.Smiles = "",
     target: options.Target = None,
     task: options.TaskKind = "auto",
+    merge_labels: options.MergeLabels = False,
+    censored: options.Censored = "ask",
     environment: options.Environment = None,
     split: options.Split = None,
     time: options.Time = None,
@@ -145,6 +150,7 @@ def show(
     from outland.storage.files import writable_folder
 
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    columns |= {"merge_labels": merge_labels, "censored": censored}
     source, splits, (domain, _) = _load(dataset, domain, kind, seed, data, **columns, split=split, time=time)
     picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{domain}.png")
     writable_folder(picture.parent)

@@ -10,24 +10,31 @@ import typer
 from outland.cli import options
 from outland.errors import CannotWrite, OutlandError, counted, unknown
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet, gzip'd or not.")]
+Table = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet, SDF, .smi or Excel; - is standard input.")
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `outland fit` or `outland train` wrote.")]
 Graphs = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A table; DATASET/DOMAIN:PART, as motif/base:test; or a PART of the model's own data."
+        metavar="DATA",
+        help="A table, or - for it; DATASET/DOMAIN:PART, as motif/base:test; or a PART of the model's own data.",
     ),
 ]
+_MOST_SCORED = 20_000  # rows that `predict` compares with their labels, which takes as long again
+_LONGEST = 120  # bytes of a name that is made of others
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for whichever is there.")]
-Column = Annotated[str | None, typer.Option(help=r"Column of SMILES. \[default: as in training]")]
+Column = Annotated[
+    str, typer.Option(help=r"Column of SMILES. \[default: as in training, else the one that can be read as such]")
+]
 
 
 def fit(
     context: typer.Context,
     table: Table,
     target: options.Target,
-    smiles: options.Smiles = "smiles",
+    smiles: options.Smiles = "",
     out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
     method: options.Method = "aia",
     domain: Annotated[
@@ -44,6 +51,8 @@ def fit(
     set_: options.Settings = None,
     recipe: options.Recipe = None,
     task: options.TaskKind = "auto",
+    merge_labels: options.MergeLabels = False,
+    censored: options.Censored = "ask",
     environment: options.Environment = None,
     split: options.Split = None,
     time: options.Time = None,
@@ -68,9 +77,11 @@ def fit(
     from outland.spec import GROUPS, RunSpec, load_splits
     from outland.training.callbacks import progress_callback
 
+    table = Path(options.table_path(str(table)))
     folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
     context.with_resource(reserved(folder, force))  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    columns |= {"merge_labels": merge_labels, "censored": censored}
     settings = options.table_settings(str(table), **columns, split=split, time=time, strict=strict, required=True)
     changes: dict[str, dict[str, Any]] = parse_assignments(set_ or [], GROUPS)
     given = {"epochs": epochs, "class_balance": balance}
@@ -92,15 +103,24 @@ def fit(
 
 
 def _file_name(name: str) -> str:
-    """A name without odd characters and without two dashes in a row."""
-    return re.sub(r"[^\w]+", "-", name).strip("-")
+    """A name without odd characters and without two dashes in a row, short enough for a file."""
+    return re.sub(r"[^\w]+", "-", name).strip("-").encode()[:_LONGEST].decode(errors="ignore")
 
 
 def predict(
     model: Model,
     data: Graphs,
-    smiles: Column = None,
-    out: Annotated[Path | None, typer.Option(help=r"CSV file to write. \[default: DATA-predicted.csv]")] = None,
+    smiles: Column = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=r"The table to write: .csv, .tsv, .parquet, .sdf, .smi or .xlsx; - is standard output. "
+            r"\[default: DATA-predicted.csv]"
+        ),
+    ] = None,
+    safe_csv: Annotated[
+        bool, typer.Option("--safe-csv", help="Put ' before CSV cells that a spreadsheet would take for formulas.")
+    ] = False,
     shift: Annotated[
         bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
     ] = True,
@@ -111,8 +131,8 @@ def predict(
 ) -> None:
     """Add a prediction and a distance flag to each row of a table, however long it is; or predict a dataset's part.
 
-    Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
-    molecules the model was trained on, and whether to trust it.
+    Rows keep their order; one that cannot be read stays, with the reason. Where the table has the labels too, they are
+    compared. Ends with how far the table is from the molecules the model was trained on, and whether to trust it.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import load_model
@@ -124,27 +144,45 @@ def predict(
     from outland.shift.pair import MIN_GRAPHS
 
     loaded = load_model(model, device, trust_code)
-    files = DataFolder(folder)
-    path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
+    files, lines = DataFolder(folder), list[str]()
+    path = out or Path("-" if data == "-" else f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
+    data = options.table_path(data)
     if is_table(data):
-        report = predict_table(loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force)
+        report = predict_table(loaded, Path(data), path, smiles=smiles, force=force, safe=safe_csv)
         graphs = report.sample.graphs() if len(report.sample.molecules) >= MIN_GRAPHS else None
+        lines = _label_lines(loaded, Path(data), report)
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files)
-    typer.echo("\n".join(prediction_lines(loaded, report)))
+    to_error = path == Path("-")
+    typer.echo("\n".join([*prediction_lines(loaded, report), *lines]), err=to_error)
     measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
     far, unusual = (None if loaded.distance is None else report.share(*f) for f in (("far",), ("edge", "far")))
-    typer.echo(advise(measured, far, unusual, loaded.assessment, loaded.kind[:-1]))
+    typer.echo(advise(measured, far, unusual, loaded.assessment, loaded.kind[:-1]), err=to_error)
 
 
-def _smiles_column(model: Any) -> str:
-    return model.spec.table.smiles if model.spec.table is not None else "smiles"
+def _label_lines(model: Any, path: Path, report: Any) -> list[str]:
+    """The scores of a model on a table that it has predicted, where the table has labels of all its targets."""
+    from outland.models import evaluate_models
+    from outland.models.named_graphs import load_labelled_table
+    from outland.report.summaries import score_sentence
+    from outland.tables.reading import column_names
+
+    if not set(model.targets) <= set(column_names(path)):
+        return []
+    if report.rows > _MOST_SCORED:
+        return [f"labels: `outland evaluate` scores tables of more than {_MOST_SCORED:,} rows"]
+    try:
+        graphs, _ = load_labelled_table(model, path, report.smiles)
+    except OutlandError as problem:
+        return [f"labels are not compared: {problem}"]
+    scores = evaluate_models([model], graphs, path.name)
+    return [score_sentence(score) for score in scores]
 
 
 def evaluate(
     model: Model,
     data: Graphs,
-    smiles: Column = None,
+    smiles: Column = "",
     target: Annotated[
         list[str] | None, typer.Option(help=r"Column of labels; give it again for several. \[default: as in training]")
     ] = None,
@@ -155,30 +193,36 @@ def evaluate(
 ) -> None:
     """Score a model on a labelled table or a dataset's part, with 95% intervals.
 
-    Intervals are bootstrapped over scaffolds. Rows that the model was trained on are counted and mentioned.
+    Intervals are bootstrapped over scaffolds. Shows the score by distance flag, too: whether rows that are called far
+    are predicted worse. Rows that the model was trained on are counted and mentioned.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import evaluate_models, load_model
+    from outland.models.flag_scores import scores_by_flag
     from outland.models.named_graphs import load_labelled_table, load_part
     from outland.progress import screen
-    from outland.report.summaries import evaluation_notes, evaluation_table
+    from outland.report.summaries import evaluation_notes, evaluation_table, flag_table
 
     loaded = load_model(model, device, trust_code)
     notes: list[str] = []
+    data = options.table_path(data)
     if is_table(data):
-        graphs, notes = load_labelled_table(loaded, Path(data), smiles or _smiles_column(loaded), target)
+        graphs, notes = load_labelled_table(loaded, Path(data), smiles, target)
     elif target:
         raise OutlandError("--target is for a table: of a dataset's part the labels are known")
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
-    scores = evaluate_models([loaded], graphs, Path(data).name)
+    scores, flags = evaluate_models([loaded], graphs, Path(data).name), scores_by_flag(loaded, graphs)
     notes += evaluation_notes(loaded, graphs, scores)
     if as_json:
-        plain = {"model": str(model), "data": data, "scores": [score.model_dump() for score in scores], "notes": notes}
+        plain: dict[str, Any] = {"model": str(model), "data": data, "notes": notes}
+        plain |= {"scores": [score.model_dump() for score in scores], "flags": [score.model_dump() for score in flags]}
         typer.echo(json.dumps(plain, indent=1))
         return
     shown = screen(soft_wrap=True)
-    shown.print(evaluation_table(loaded, scores, data))
+    shown.print(evaluation_table(loaded, scores, Path(data).name if is_table(data) else data))
+    if flags:
+        shown.print(flag_table(loaded, flags))
     for note in notes:
         shown.print(note, highlight=False, markup=False)
 
@@ -186,7 +230,7 @@ def evaluate(
 def explain(
     model: Model,
     data: Graphs,
-    smiles: Column = None,
+    smiles: Column = "",
     target: Annotated[
         str | None, typer.Option(help=r"Column of labels, to see errors. \[default: as in training, if it is there]")
     ] = None,
@@ -219,9 +263,10 @@ def explain(
     if path.suffix not in (".html", ".htm"):
         raise OutlandError(f"the report is a page: --out must end in .html, not {path.name}")
     loaded = load_model(model, device, trust_code)
+    data = options.table_path(data)
     if is_table(data):
         limit = most or 1000
-        rows = explain_table(loaded, Path(data), smiles or _smiles_column(loaded), target, limit)
+        rows = explain_table(loaded, Path(data), smiles, target, limit)
         more, title = has_more_rows(Path(data), limit), Path(data).name
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))

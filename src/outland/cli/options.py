@@ -49,9 +49,17 @@ Recipe = Annotated[
         metavar="NAME|FILE.toml|none", help=r"Hyper-parameters to start from. \[default: the dataset's own recipe]"
     ),
 ]
-Smiles = Annotated[str, typer.Option(help="Your table's column of SMILES.")]
+Smiles = Annotated[
+    str, typer.Option(help=r"Your table's column of SMILES. \[default: the one that can be read as such]")
+]
 Target = Annotated[list[str] | None, typer.Option(help="Your table's column of labels; give it again for several.")]
 TaskKind = Annotated[str, typer.Option(help="binary, multiclass or regression; auto looks at the labels.")]
+MergeLabels = Annotated[
+    bool, typer.Option("--merge-labels", help="Labels that mean the same, as 1, active and TRUE, are one class.")
+]
+Censored = Annotated[
+    str, typer.Option(metavar="drop|value", help="Labels such as >10: leave them out, or take the number.")
+]
 Environment = Annotated[str | None, typer.Option(help="Your table's column of environments.")]
 Split = Annotated[str | None, typer.Option(help="Your table's column of train/val/test, for `--domain column`.")]
 Time = Annotated[str | None, typer.Option(help="Your table's column of times, for `--domain time`.")]
@@ -107,6 +115,17 @@ def stoppable(advice: str) -> Iterator[None]:
     except Stopped as stopped:
         typer.secho(f"{str(stopped)[:1].upper()}{str(stopped)[1:]}. {advice}", err=True)
         raise typer.Exit(143) from None
+
+
+def table_path(name: str) -> str:
+    """The file of a table; for `-` a copy of standard input, which is there until the command ends."""
+    if name != "-":
+        return name
+    from click import get_current_context
+
+    from outland.tables.streams import table_file
+
+    return get_current_context().with_resource(table_file(name))
 
 
 def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:

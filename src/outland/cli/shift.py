@@ -41,7 +41,7 @@ def shift(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "cpu",
     data: options.Data = None,
-    smiles: options.Smiles = "smiles",
+    smiles: options.Smiles = "",
     target: options.Target = None,
     task: options.TaskKind = "auto",
     trust_code: options.TrustCode = False,

@@ -29,9 +29,11 @@ def train(
         bool, typer.Option("--sync-norm", help="Under torchrun: batch norm over the whole batch, not a process's part.")
     ] = False,
     data: options.Data = None,
-    smiles: options.Smiles = "smiles",
+    smiles: options.Smiles = "",
     target: options.Target = None,
     task: options.TaskKind = "auto",
+    merge_labels: options.MergeLabels = False,
+    censored: options.Censored = "ask",
     environment: options.Environment = None,
     split: options.Split = None,
     time: options.Time = None,
@@ -60,6 +62,7 @@ def train(
     if resume and force:
         raise OutlandError("--resume goes on with an earlier run and --force throws it away: choose one")
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
+    columns |= {"merge_labels": merge_labels, "censored": censored}
     table = options.table_settings(dataset, **columns, split=split, time=time, strict=strict)
     which: dict[str, Any] = {"domain": options.table_domain(domain, split, time), "kind": kind, "seed": seed}
     start = options.chosen_recipe(recipe, dataset, table)

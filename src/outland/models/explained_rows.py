@@ -12,7 +12,8 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
-from outland.models.table_predictions import predict_molecules, predict_rows
+from outland.models.table_predictions import predict_molecules, predict_rows, trained_column
+from outland.tables.columns import find_smiles_column
 from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import parse_number
 from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
@@ -53,6 +54,7 @@ def explain_table(
     """The first `most` rows of a table of molecules; `target` is its column of labels, by default the model's."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
+    smiles = smiles or find_smiles_column(path, model.targets, trained_column(model))
     require_smiles_column(path, smiles)
     require_columns(path, [target] if target else [])
     number = model.target_index(target)

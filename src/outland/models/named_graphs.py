@@ -8,7 +8,8 @@ from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema
 from outland.models.model import TrainedModel
 from outland.spec import load_splits
-from outland.tables.labels import LabelReader, parse_number
+from outland.tables.columns import find_smiles_column
+from outland.tables.labels import Censored, LabelReader, parse_number
 from outland.tables.reading import has_decimal_comma
 from outland.tables.smiles_table import read_with_labels
 
@@ -43,19 +44,20 @@ def _check_features(model: TrainedModel, schema: Schema, name: str) -> None:
 
 
 def load_labelled_table(
-    model: TrainedModel, path: Path, smiles: str, targets: list[str] | None = None
+    model: TrainedModel, path: Path, smiles: str = "", targets: list[str] | None = None
 ) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table with labels as the model numbers its classes, and notes on rows set aside.
 
     Args:
         model: of molecules.
         path: the table.
-        smiles: its column of SMILES.
+        smiles: its column of SMILES; by default that of the training, else the one that can be read as such.
         targets: its columns of labels, in the order of the model's; by default they have the same names.
     """
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
-    columns = targets or model.targets
+    columns, spec = targets or model.targets, model.spec.table
+    smiles = smiles or find_smiles_column(path, columns, "" if spec is None else spec.smiles)
     if len(columns) != len(model.targets):
         raise OutlandError(f"the model predicts {', '.join(model.targets)}: name as many --target columns")
     numbers = [parse_number(str(name)) for name in model.classes]
@@ -64,5 +66,7 @@ def load_labelled_table(
         f"{value:g}" if numeric else str(name).lower() for name, value in zip(model.classes, numbers, strict=True)
     )
     task = replace(model.task, mean=(), std=())
-    labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path))
+    merge = spec is not None and spec.merge_labels
+    censored: Censored = "value" if spec is not None and spec.censored == "value" else "drop"
+    labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path), merge, censored)
     return read_with_labels(TableSettings(str(path), smiles=smiles, target=tuple(columns)), labels)

@@ -4,19 +4,20 @@ import time
 from pathlib import Path
 
 from outland.datasets import DataFolder
+from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs
 from outland.models.explained_rows import label_text
 from outland.models.model import TrainedModel
 from outland.models.named_graphs import load_part
 from outland.models.table_predictions import (
     TableReport,
-    check_out,
     count_prediction,
     new_columns,
     predict_rows,
     target_suffixes,
-    written_csv,
 )
+from outland.tables.formats import table_format
+from outland.tables.writing import STANDARD, check_out, written_table
 
 
 def predict_part(
@@ -33,19 +34,21 @@ def predict_part(
     Args:
         model: of these graphs.
         name: PART of the model's own dataset, or DATASET/DOMAIN:PART.
-        out: a CSV file; gzip'd if its name ends in `.gz`.
+        out: a table's file: CSV, TSV, Parquet or Excel.
         force: replace `out` if it exists.
         cache, data: where the dataset is loaded from.
     """
     started = time.perf_counter()
+    if out != STANDARD and table_format(out) in ("sdf", "smi"):
+        raise OutlandError(f"graphs have no SMILES: --out must end in .csv, .tsv, .parquet or .xlsx, not {out.name}")
     check_out(out, force)
     graphs = load_part(model, name, cache, data)
     report = TableReport(out, rows=len(graphs))
     names = [f"label{suffix}" for suffix in target_suffixes(model)]
-    with written_csv(out, ["graph", *names, *new_columns(model)]) as writer:
+    with written_table(out, ["graph", *names, *new_columns(model)]) as write:
         for index, prediction in enumerate(predict_rows(model, graphs)):
             count_prediction(model, prediction, report)
             labels = {name: label_text(model, graphs, index, target) for target, name in enumerate(names)}
-            writer.writerow({"graph": str(index), **labels, **prediction})
+            write({"graph": str(index), **labels, **prediction})
     report.seconds = time.perf_counter() - started
     return report, graphs

@@ -1,31 +1,27 @@
 """Predictions for a table as it streams by: memory stays flat, rows keep their order, bad rows stay with a reason."""
 
-import csv
-import glob
-import gzip
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, tee
 from pathlib import Path
-from typing import IO, Any, cast
 
 import torch
-from filelock import FileLock, Timeout
 
 from outland.chem.featurizer import Molecule
 from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
-from outland.errors import CannotWrite, OutlandError
+from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.model import TrainedModel
-from outland.storage.files import remove_scratch, scratch_path, writable_folder
-from outland.tables.duplicates import are_training_rows
-from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
+from outland.tables.columns import find_smiles_column
+from outland.tables.duplicates import text_hash
+from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column, smiles_texts, unchanged
+from outland.tables.writing import check_out, written_table
 
 _SAMPLE = 500  # new molecules that a shift is measured on
+_WIDE = 1000  # columns, beyond which fewer rows are kept in memory
+_NUMBERS = ("outland_probability", "outland_prediction", "outland_distance")
 
 
 @dataclass
@@ -34,6 +30,7 @@ class TableReport:
 
     Args:
         out: the file written.
+        smiles: the column of SMILES.
         rows, bad: how many rows there were, and how many could not be read; `problems` counts the reasons, and
             `first` says in which row, from 1, each was met first.
         training_rows: how many of the readable rows the model was trained on.
@@ -43,6 +40,7 @@ class TableReport:
     """
 
     out: Path
+    smiles: str = ""
     rows: int = 0
     bad: int = 0
     training_rows: int = 0
@@ -63,8 +61,9 @@ def predict_table(
     path: Path,
     out: Path,
     *,
-    smiles: str = "smiles",
+    smiles: str = "",
     force: bool = False,
+    safe: bool = False,
     workers: int | None = None,
 ) -> TableReport:
     """Write a copy of a table with a prediction beside each row.
@@ -72,20 +71,25 @@ def predict_table(
     Args:
         model: of molecules.
         path: the table.
-        out: the copy, a CSV file; gzip'd if its name ends in `.gz`.
-        smiles: the column of SMILES.
+        out: the copy, in the format that its name ends in; `-` is CSV on standard output.
+        smiles: the column of SMILES; by default that of the training, else the one that can be read as such.
         force: replace `out` if it exists.
+        safe: put an apostrophe before CSV cells that a spreadsheet would take for formulas.
         workers: processes that read molecules; by default one a core for large tables.
     """
     started = time.perf_counter()
-    _check_table(model, path, out, smiles, force)
-    report = TableReport(out)
-    rows, again = tee(read_rows(path))
-    texts = (row.get(smiles, "") for row in rows)
-    with written_csv(out, [*column_names(path), *new_columns(model)]) as writer:
-        for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Predicting {path.name}", workers=workers):
+    smiles = _check_table(model, path, out, smiles, force)
+    report, names, added = TableReport(out, smiles=smiles), column_names(path), new_columns(model)
+    if len(names) > _WIDE:
+        workers = 1  # which reads fewer rows ahead
+    title, numbers = f"Predicting {path.name}", [name for name in added if name.startswith(_NUMBERS)]
+    with unchanged(path), written_table(out, [*names, *added], smiles, safe, numbers) as write:
+        rows = read_rows(path)
+        options = MoleculeOptions(scaffold=False)
+        for chunk in read_molecules(smiles_texts(path, smiles), options, title, workers=workers):
             report.sample.add(chunk.molecules)
-            writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
+            for row in _predicted_rows(model, chunk, rows, report, smiles):
+                write(row)
         if report.bad == report.rows:
             reason = report.problems.most_common(1)[0][0]
             raise OutlandError(
@@ -108,49 +112,22 @@ def target_suffixes(model: TrainedModel) -> list[str]:
     return [""] if len(model.targets) == 1 else [f"_{target}" for target in model.targets]
 
 
-def check_out(out: Path, force: bool, source: Path | None = None) -> None:
-    """Refuse a file that predictions cannot be written to."""
-    if not out.name.removesuffix(".gz").endswith(".csv"):
-        raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
-    same = out.exists() and source is not None and out.samefile(source)
-    if out.exists() and (same or not force):
-        hint = "choose another --out" if same else "choose another --out, or replace it with --force"
-        raise OutlandError(f"{out} exists: {hint}")
-
-
-def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
+def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool) -> str:
+    """The table's column of SMILES; refuse a table that cannot be predicted, or written."""
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
+    smiles = smiles or find_smiles_column(path, model.targets, trained_column(model))
     require_smiles_column(path, smiles)
     check_out(out, force, path)
     taken = set(column_names(path)) & set(new_columns(model))
     if taken:
         raise OutlandError(f"{path} has a column '{min(taken)}' already: take it away, or predict the original table")
+    return smiles
 
 
-@contextmanager
-def written_csv(out: Path, names: list[str]) -> Iterator["csv.DictWriter[str]"]:
-    """A CSV file with a header that is whole or absent. Bytes that are not UTF-8 go out as they came in."""
-    writable_folder(out.parent)
-    lock = out.with_name(f".{out.name}.lock")
-    scratch = scratch_path(out)
-    text: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
-    try:
-        with FileLock(lock, timeout=0):
-            try:
-                remove_scratch(out.parent, glob.escape(out.name))
-                with cast(IO[str], (gzip.open if out.suffix == ".gz" else open)(scratch, "xt", **text)) as stream:
-                    writer = csv.DictWriter(stream, names, extrasaction="ignore")
-                    writer.writeheader()
-                    yield writer
-                scratch.replace(out)
-            finally:
-                scratch.unlink(missing_ok=True)
-                lock.unlink(missing_ok=True)
-    except Timeout:
-        raise OutlandError(f"another process is writing {out}: choose another --out, or wait for it") from None
-    except OSError as problem:
-        raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
+def trained_column(model: TrainedModel) -> str:
+    """The column of SMILES of the table that the model was trained on; empty where there was none."""
+    return model.spec.table.smiles if model.spec.table is not None else ""
 
 
 def _predicted_rows(
@@ -159,10 +136,9 @@ def _predicted_rows(
     """The rows of a chunk with the model's predictions."""
     failures = dict(chunk.failures)
     predicted = iter(predict_molecules(model, chunk.molecules))
-    table_rows = list(islice(rows, len(chunk.indices) + len(failures)))
-    known = are_training_rows([row.get(smiles, "") for row in table_rows], model.training_hashes)
-    for index, (row, is_training) in enumerate(zip(table_rows, known, strict=True), _first_row(chunk)):
-        reason = failures.get(index)
+    training = set(model.training_hashes.tolist())
+    for index in sorted([*chunk.indices, *failures]):
+        row, reason = next(rows), failures.get(index)
         report.rows += 1
         if reason is not None:
             report.bad += 1
@@ -171,7 +147,7 @@ def _predicted_rows(
             yield {**row, "outland_problem": reason}
             continue
         prediction = next(predicted)
-        report.training_rows += is_training
+        report.training_rows += text_hash(row.get(smiles, "")) in training
         count_prediction(model, prediction, report)
         yield {**row, **prediction}
 
@@ -182,10 +158,6 @@ def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport
     for target, suffix in zip(model.targets, target_suffixes(model), strict=True):
         if model.classes:
             report.classes.setdefault(target, Counter())[prediction[f"outland_class{suffix}"]] += 1
-
-
-def _first_row(chunk: Chunk) -> int:
-    return min([*chunk.indices[:1], *(index for index, _ in chunk.failures[:1])])
 
 
 def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Cells]:

@@ -78,5 +78,4 @@ def print_description(splits: Splits, quarantine: Path) -> None:
     typer.echo("\n".join(describe_dataset(splits)))
     if splits.source.get("quarantine"):
         writable_folder(quarantine.parent)
-        write_quarantine(splits, quarantine)
-        typer.echo(f"rows set aside: {quarantine}")
+        typer.echo(f"rows set aside: {write_quarantine(splits, quarantine)}")

@@ -71,6 +71,32 @@ def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str
     return table
 
 
+def flag_table(model: TrainedModel, scores: Sequence[PartScore]) -> Table:
+    """A row for each distance flag and target: rows, score and interval."""
+    metric = scores[0].metric
+    several = len(model.targets) > 1
+    table = Table("flag", *(["target"] if several else []), "rows", METRICS[metric], "95% interval")
+    for score in scores:
+        low, high = (format_score(number, metric) for number in (score.score.low, score.score.high))
+        interval = "–" if score.score.low is None else f"{low} to {high}"
+        named = [score.part, *([score.target] if several else [])]
+        table.add_row(*named, f"{score.rows:,}", format_score(score.score.value, metric), interval)
+    return table
+
+
+def score_sentence(score: PartScore) -> str:
+    """A target's score on the labels that a predicted table has."""
+    metric, number = score.metric, score.score
+    if number.value is None:
+        return f"labels of {score.target}: {counted(score.rows, 'row')}, too few to score"
+    between = (
+        "" if number.low is None else f" ({format_score(number.low, metric)} to {format_score(number.high, metric)})"
+    )
+    unit = "" if metric == "rmse" else " %"
+    found = f"{METRICS[metric]} {format_score(number.value, metric)}{unit}{between}"
+    return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}"
+
+
 def evaluation_notes(model: TrainedModel, graphs: PackedGraphs, scores: Sequence[PartScore]) -> list[str]:
     """Targets with too few rows to judge, and rows that the model was trained on."""
     notes = [f"{score.target}: the rows are {score.too_few}." for score in scores if score.too_few]

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
-from outland.tables.reading import read_rows, require_columns
+from outland.tables.columns import find_smiles_column
+from outland.tables.reading import require_columns, smiles_texts
 
 _MAP_SIZE = 3000  # molecules a table
 
@@ -56,11 +57,13 @@ def _read(path: Path, smiles: str) -> tuple[Counter[str], npt.NDArray[np.float64
     """Scaffolds with their counts, and the fingerprints of at most 3,000 evenly spaced molecules `[n, 2048]`."""
     from rdkit import DataStructs
 
+    smiles = smiles or find_smiles_column(path)
     require_columns(path, [smiles])
     scaffolds: Counter[str] = Counter()
     fingerprints: list[bytes] = []
-    rows = (row[smiles] for row in read_rows(path))
-    for chunk in read_molecules(rows, MoleculeOptions(fingerprint=True), f"Comparing {path.name}"):
+    for chunk in read_molecules(
+        smiles_texts(path, smiles), MoleculeOptions(fingerprint=True), f"Comparing {path.name}"
+    ):
         scaffolds.update(name for name in chunk.scaffolds if name)
         fingerprints += chunk.fingerprints
     if not fingerprints:

@@ -90,6 +90,8 @@ def validate_data_list(graphs: Iterable["Data"], with_environment: bool) -> list
             if graph.num_nodes is None:
                 raise OutlandError(f"graph {position} has neither x nor num_nodes nor edge_index")
             graph.x = torch.ones(int(graph.num_nodes), 1)
+        if not len(graph.x):
+            raise OutlandError(f"graph {position} has no nodes: leave it out")
         _check_shapes(graph, checked[0], position)
         _check_numbers(graph, position)
     return checked
@@ -121,6 +123,12 @@ def _check_shapes(graph: "Data", first: "Data", position: int) -> None:
             raise OutlandError(f"graph {position} has {width} columns of {name}, graph 0 has {_width(expected)}")
         if values.is_floating_point() != expected.is_floating_point():
             raise OutlandError(f"{name} is real in one of graph 0 and graph {position}, and whole in the other")
+        if name in ("x", "edge_attr") and not values.is_floating_point() and values.numel() and int(values.min()) < 0:
+            owner, row = "node" if name == "x" else "edge", int(values.reshape(count, -1).amin(1).argmin())
+            raise OutlandError(
+                f"graph {position}, {owner} {row}: the category {int(values.min())} is outside the vocabulary, which "
+                "begins at 0; make the features real numbers (.float()) if they are amounts"
+            )
 
 
 def _shape_text(values: Any) -> str:

@@ -1,46 +1,20 @@
 """Labels of a table: what its target columns ask for (binary, multiclass, regression) and the values in them."""
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from outland.chem.smiles import has_invalid_utf8
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted, listed
 from outland.graphs import Task
+from outland.tables.cells import POSITIVE, is_missing, parse_limit, parse_number, parse_yes_no
 from outland.tables.reading import Cells
 
 TaskKind = Literal["auto", "binary", "multiclass", "regression"]
-_MISSING = {"", "na", "nan", "n/a", "none", "null", "?", "-"}
-_POSITIVE = {"1", "true", "yes", "active", "positive", "pos", "t", "y"}
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+Censored = Literal["ask", "drop", "value"]
 _MAX_CLASSES = 50
 _MAX_NUMBERED_CLASSES = 10
-
-
-def is_missing(text: str) -> bool:
-    """Whether a cell holds no value."""
-    return text.strip().lower() in _MISSING
-
-
-def parse_number(text: str, decimal_comma: bool = False) -> float | None:
-    """The number in a cell; None if there is none, or none that single precision can hold.
-
-    A comma is a decimal one, unless exactly three digits follow it and it may as well separate thousands; where cells
-    are not separated by commas (`decimal_comma`) it always is.
-    """
-    text = text.strip()
-    if text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
-    if _DECIMAL_COMMA.fullmatch(text) and (decimal_comma or not _THOUSANDS.fullmatch(text)):
-        text = text.replace(",", ".")
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < 3e38 else None
 
 
 @dataclass
@@ -49,8 +23,11 @@ class _ColumnSummary:
 
     name: str
     decimal_comma: bool
+    merge: bool = False
     known: int = 0
     numeric: int = 0
+    limits: int = 0  # labels such as `>10`
+    limit: str = ""  # the first of them
     numbers: set[float] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
 
@@ -59,10 +36,15 @@ class _ColumnSummary:
             return
         self.known += 1
         value = parse_number(text, self.decimal_comma)
+        if value is None and self.merge:
+            value = parse_yes_no(text)
         if value is not None:
             self.numeric += 1
             if len(self.numbers) <= _MAX_CLASSES:
                 self.numbers.add(value)
+        elif parse_limit(text, self.decimal_comma) is not None:
+            self.limits += 1
+            self.limit = self.limit or text.strip()[:40]
         if len(self.texts) <= _MAX_CLASSES:
             self.texts.add(text.strip().lower())
 
@@ -70,7 +52,8 @@ class _ColumnSummary:
         """Whether the labels are numbers, except for mistakes in single rows."""
         if not self.known:
             raise OutlandError(f"the target column '{self.name}' has no labels at all")
-        share = self.numeric / self.known
+        self._ask_to_merge(task)
+        share = (self.numeric + (self.limits if self.numeric else 0)) / self.known
         if 0.5 <= share < 0.9 and task == "auto":
             example = min(text for text in self.texts if parse_number(text, self.decimal_comma) is None)
             raise OutlandError(
@@ -79,15 +62,38 @@ class _ColumnSummary:
             )
         return share >= 0.5 if task in ("binary", "regression") else share >= 0.9
 
+    def _ask_to_merge(self, task: str) -> None:
+        """Ask whether words for yes and no are to be merged, where there are more than two."""
+        meanings = {text: parse_yes_no(text) for text in sorted(self.texts)}
+        if self.merge or task == "multiclass" or len(meanings) < 3 or None in meanings.values():
+            return
+        if all(parse_number(text) is not None for text in meanings):
+            return  # TRUE is 1 wherever there are numbers
+        groups = [listed([repr(text) for text, value in meanings.items() if value == number]) for number in (1.0, 0.0)]
+        raise OutlandError(
+            f"'{self.name}' holds {len(meanings)} different labels that may mean two: {groups[0]} for 1, "
+            f"{groups[1]} for 0. Merge them with --merge-labels, or keep them apart with --task multiclass"
+        )
+
+    def check_limits(self, censored: Censored) -> None:
+        """Ask what is to become of limits among numbers."""
+        if self.limits and censored == "ask":
+            raise OutlandError(
+                f"{counted(self.limits, 'label')} of {self.known:,} in '{self.name}' "
+                f"{'is a limit' if self.limits == 1 else 'are limits'}, such as {self.limit!r}: "
+                "--censored drop leaves them out, --censored value takes the numbers as if they were measured"
+            )
+
     def infer_task(self, task: str) -> str:
         """The task that the user named, or for `auto` that of the values."""
         if task != "auto":
             return task
         if self.is_numeric(task):
-            if self.numbers <= {0.0, 1.0}:
+            if self.numbers <= {0.0, 1.0} and not self.limits:
                 return "binary"
             whole = all(value == int(value) for value in self.numbers)
-            return "multiclass" if whole and len(self.numbers) <= _MAX_NUMBERED_CLASSES else "regression"
+            few = len(self.numbers) <= _MAX_NUMBERED_CLASSES
+            return "multiclass" if whole and few and not self.limits else "regression"
         return "binary" if len(self.texts) <= 2 else "multiclass"
 
 
@@ -100,23 +106,38 @@ class LabelReader:
     classes: tuple[str, ...] = ()  # names in order and lower case, where labels are names or numbers of classes
     numeric: bool = True  # whether those names are numbers
     decimal_comma: bool = False  # see `parse_number`
+    merge: bool = False  # whether words for yes and no are 1 and 0
+    censored: Censored = "ask"  # what a limit such as `>10` is, where numbers are asked for
 
     def read(self, row: Cells) -> tuple[list[float], tuple[str, str, str] | None]:
         """The labels of a row, NaN where unknown; or the column, value and reason why they cannot be used."""
         values = []
         for name in self.targets:
             text = row.get(name, "")
-            value = math.nan if is_missing(text) else self._value(text)
+            value = math.nan if is_missing(text) or self._is_dropped(text) else self._value(text)
             if value is None:
                 return [], (name, text, self._reason())
             values.append(value)
         if all(math.isnan(value) for value in values):
             texts = " ".join(row.get(name, "") for name in self.targets).strip()
-            return [], (", ".join(self.targets), texts, "no label")
+            limit = any(self._is_dropped(row.get(name, "")) for name in self.targets)
+            return [], (", ".join(self.targets), texts, "a limit, no measured value" if limit else "no label")
         return values, None
 
+    def _is_dropped(self, text: str) -> bool:
+        limits = self.task.kind == "regression" and self.censored == "drop"
+        return limits and parse_limit(text, self.decimal_comma) is not None
+
+    def _number(self, text: str) -> float | None:
+        value = parse_number(text, self.decimal_comma)
+        if value is None and self.merge:
+            value = parse_yes_no(text)
+        if value is None and self.task.kind == "regression" and self.censored == "value":
+            value = parse_limit(text, self.decimal_comma)
+        return value
+
     def _value(self, text: str) -> float | None:
-        value = parse_number(text, self.decimal_comma) if self.numeric else None
+        value = self._number(text) if self.numeric else None
         if self.classes:
             name = text.strip().lower() if not self.numeric else None if value is None else f"{value:g}"
             return float(self.classes.index(name)) if name in self.classes else None
@@ -131,35 +152,61 @@ class LabelReader:
 
 
 def infer_labels(
-    rows: Iterable[Cells], targets: Sequence[str], task: TaskKind = "auto", decimal_comma: bool = False
+    rows: Iterable[Cells],
+    targets: Sequence[str],
+    task: TaskKind = "auto",
+    decimal_comma: bool = False,
+    merge: bool = False,
+    censored: Censored = "ask",
 ) -> LabelReader:
-    """The reader of the target columns, by what is in all rows and the task that the user named."""
-    summaries = {name: _ColumnSummary(name, decimal_comma) for name in targets}
+    """The reader of the target columns, by what is in all rows and the task that the user named.
+
+    Args:
+        rows: of the table.
+        targets: the columns of labels.
+        task, merge, censored: as in `TableSettings`.
+        decimal_comma: see `parse_number`.
+    """
+    summaries = {name: _ColumnSummary(name, decimal_comma, merge) for name in targets}
     for row in rows:
         for name, summary in summaries.items():
             summary.add(row.get(name, ""))
     if len(targets) > 1:
-        return _several_targets(summaries, task, decimal_comma)
-    (summary,) = summaries.values()
-    return _single_target(summary, summary.infer_task(task))
+        reader = _several_targets(summaries, task)
+    else:
+        (summary,) = summaries.values()
+        reader = _single_target(summary, summary.infer_task(task))
+    if reader.task.kind == "regression":
+        for summary in summaries.values():
+            summary.check_limits(censored)
+    return replace(reader, decimal_comma=decimal_comma, merge=merge, censored=censored)
 
 
-def _several_targets(summaries: dict[str, _ColumnSummary], task: TaskKind, decimal_comma: bool) -> LabelReader:
-    binary = {summary.infer_task(task) for summary in summaries.values()} == {"binary"}
+def _several_targets(summaries: dict[str, _ColumnSummary], task: TaskKind) -> LabelReader:
+    """The reader of several targets: all yes or no, or all numbers."""
+    kinds = {name: summary.infer_task(task) for name, summary in summaries.items()}
+    binary = set(kinds.values()) == {"binary"}
     for name, summary in summaries.items():
         if task == "multiclass" or not summary.is_numeric(task) or (binary and not summary.numbers <= {0.0, 1.0}):
+            words = None not in map(parse_yes_no, summary.texts)
             raise OutlandError(
                 f"several targets must all be 0/1 or all be numbers, and '{name}' is not ({min(summary.texts)!r}): "
-                "train it on its own"
+                f"train it on its own{', or read its words as 0 and 1 with --merge-labels' if words else ''}"
             )
+    mixed = [name for name, kind in kinds.items() if kind == "binary"]
+    if not binary and mixed and task == "auto":
+        raise OutlandError(
+            f"several targets must all be 0/1 or all be numbers: {listed(mixed)} {'is' if len(mixed) == 1 else 'are'} "
+            "0/1 and others are not; train them apart, or say --task regression to take all as numbers"
+        )
     outputs = len(summaries)
     joint = Task("binary", outputs, "rocauc") if binary else Task("regression", outputs, "rmse")
-    return LabelReader(tuple(summaries), joint, decimal_comma=decimal_comma)
+    return LabelReader(tuple(summaries), joint)
 
 
 def _single_target(summary: _ColumnSummary, task: str) -> LabelReader:
     numeric = summary.is_numeric(task)
-    reader = LabelReader((summary.name,), Task("regression", 1, "rmse"), (), numeric, summary.decimal_comma)
+    reader = LabelReader((summary.name,), Task("regression", 1, "rmse"), (), numeric)
     if task == "regression":
         if not numeric:
             raise OutlandError(
@@ -181,5 +228,5 @@ def _single_target(summary: _ColumnSummary, task: str) -> LabelReader:
     if len(names) > 2:
         raise OutlandError(f"the target column '{summary.name}' holds {len(names)} different labels, not two")
     if not numeric:
-        names.sort(key=lambda name: name in _POSITIVE)
+        names.sort(key=lambda name: name in POSITIVE)
     return replace(reader, task=Task("binary", 1, "rocauc"), classes=tuple(names))

@@ -1,73 +1,111 @@
-"""Rows of a table on disk, one at a time: CSV or TSV, gzip'd or not, or Parquet."""
+"""Rows of a table on disk, one at a time, in any format: CSV, TSV, Parquet, SDF, .smi or Excel."""
 
-import csv
-import gzip
-import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
 
+from outland.chem.limits import MAX_LENGTH
+from outland.chem.smiles import MoleculeText
 from outland.errors import OutlandError, unknown
+from outland.storage.files import checksum
+from outland.tables import delimited, excel, parquet, sdf
+from outland.tables.formats import check_names, table_format
 
 Cells = dict[str, str]  # the texts of a row, by column
-_MAX_CELL = 10_000_000  # characters
-_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
-
-
-def read_rows(path: Path) -> Iterator[Cells]:
-    """Yield the table's rows in order; blank lines are skipped, missing cells are empty."""
-    csv.field_size_limit(_MAX_CELL)
-    if _is_parquet(path):
-        with _open_parquet(path) as table:
-            for row in chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(4096)):
-                yield {name: "" if value is None else str(value) for name, value in row.items()}
-        return
-    try:
-        with _open(path) as stream:
-            reader = csv.DictReader(stream, delimiter=_delimiter(stream), restval="", restkey="", strict=True)
-            for row in reader:
-                yield {name: value for name, value in row.items() if name}
-    except csv.Error as problem:
-        raise OutlandError(f"{path}, line {reader.line_num}: {problem}") from None
-    except (OSError, EOFError, zlib.error) as problem:
-        raise OutlandError(f"{path} cannot be read: {problem}") from None
+SURPLUS = ""  # the column of cells beyond the last one that has a name, joined
 
 
 def column_names(path: Path) -> list[str]:
     """The names of the table's columns; refuse a file that is no table."""
     if not path.exists():
         raise OutlandError(f"there is no file {path}")
+    if not path.is_file():
+        raise OutlandError(f"{path} is no file")
     if path.stat().st_size == 0:
         raise OutlandError(f"{path} is empty")
-    if _is_parquet(path):
-        with _open_parquet(path) as table:
-            return list(table.schema_arrow.names)
-    try:
-        with _open(path) as stream:
-            names = csv.DictReader(stream, delimiter=_delimiter(stream)).fieldnames
-    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as problem:
-        raise OutlandError(f"{path} cannot be read: {problem}") from None
-    if not names:
+    kind = table_format(path)
+    if kind == "parquet":
+        names = parquet.header(path)
+    elif kind == "sdf":
+        names = sdf.sdf_header(path)
+    elif kind == "smi":
+        names = sdf.smi_header(path)
+    else:
+        names = next(excel.records(path) if kind == "excel" else delimited.records(path), [])
+    if not any(names):
         raise OutlandError(f"{path} has no header line")
     if names[0][:2] in ("\udcff\udcfe", "\udcfe\udcff"):
         raise OutlandError(f"{path} is in UTF-16: save it as UTF-8")
-    for name in names:
-        if any("\udc80" <= character <= "\udcff" for character in name):
-            raise OutlandError(f"the header of {path} is not in UTF-8: save the table as UTF-8")
-        if name and names.count(name) > 1:
-            raise OutlandError(f"{path} has two columns called '{name}'")
-    return [name for name in names if name]
+    return check_names(path, names)
+
+
+def read_rows(path: Path, columns: list[str] | None = None) -> Iterator[Cells]:
+    """Yield the table's rows in order, of these columns where they are named; blank lines are skipped.
+
+    Missing cells are empty. Cells beyond the last column are joined under the name `SURPLUS`.
+    """
+    names = column_names(path)
+    wanted = range(len(names)) if columns is None else [names.index(name) for name in columns if name in names]
+    for record in _records(path, names, [names[place] for place in wanted]):
+        cells = {names[place]: record[place] if place < len(record) else "" for place in wanted}
+        if len(record) > len(names) and any(record[len(names) :]):
+            cells[SURPLUS] = ", ".join(record[len(names) :])
+        yield cells
+
+
+def _records(path: Path, names: list[str], wanted: list[str]) -> Iterator[list[str]]:
+    kind = table_format(path)
+    if kind == "parquet":
+        places = {name: place for place, name in enumerate(wanted)}
+        for cells in parquet.rows(path, None if wanted == names else wanted):
+            yield cells if wanted == names else [cells[places[name]] if name in places else "" for name in names]
+    elif kind == "sdf":
+        yield from sdf.sdf_rows(path, names)
+    elif kind == "smi":
+        yield from sdf.smi_rows(path, names)
+    else:
+        records = excel.records(path) if kind == "excel" else delimited.records(path)
+        next(records, None)
+        yield from records
+
+
+def smiles_texts(path: Path, column: str) -> Iterator[str]:
+    """The SMILES of each row; that of a row that cannot be used is cut short, with the reason."""
+    for row in read_rows(path, [column]):
+        text = row.get(column, "")
+        if (surplus := row.get(SURPLUS)) is not None:
+            reason = f"more cells than columns (surplus: {surplus[:40]!r}); is a separator not quoted?"
+            yield MoleculeText(text[:80], reason)
+        elif len(text) > MAX_LENGTH:
+            reason = f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
+            yield MoleculeText(text[:80], reason)
+        else:
+            yield text
+
+
+@contextmanager
+def unchanged(path: Path, sha256: str | None = None) -> Iterator[None]:
+    """Refuse what was read inside the block if the file has changed meanwhile, or is not the one of this checksum."""
+    before = _state(path)
+    yield
+    if _state(path) != before or (sha256 is not None and checksum(path) != sha256):
+        raise OutlandError(f"{path} has changed while it was read: begin again with the new one")
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise OutlandError(f"{path} cannot be read: {problem.strerror or problem}") from None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def has_decimal_comma(path: Path) -> bool:
     """Whether a comma inside a cell can only be a decimal one: the cells are separated by something else."""
-    if _is_parquet(path):
+    if table_format(path) != "delimited":
         return False
-    with _open(path) as stream:
-        return _delimiter(stream) != ","
+    with delimited.open_text(path) as stream:
+        return delimited.find_separator(path, stream) != ","
 
 
 def require_columns(path: Path, names: list[str], hint: str = "") -> None:
@@ -75,7 +113,7 @@ def require_columns(path: Path, names: list[str], hint: str = "") -> None:
     present = column_names(path)
     for name in names:
         if name not in present:
-            raise OutlandError(f"{unknown(f'column of {path.name}', name, present)}{hint}")
+            raise OutlandError(f"{unknown(f'column of {path.name}', name, present, most=10)}{hint}")
     if next(read_rows(path), None) is None:
         raise OutlandError(f"{path} has a header and no rows")
 
@@ -83,44 +121,3 @@ def require_columns(path: Path, names: list[str], hint: str = "") -> None:
 def require_smiles_column(path: Path, name: str) -> None:
     """Refuse a table without the column of SMILES, saying how to name another."""
     require_columns(path, [name], "; name its SMILES with --smiles COLUMN")
-
-
-def _is_parquet(path: Path) -> bool:
-    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise OutlandError(
-            f"{path} is not a table outland can read: its name must end in {', '.join(_SUFFIXES)} or .gz"
-        )
-    return suffix in (".parquet", ".pq")
-
-
-def _open(path: Path) -> IO[str]:
-    # Bytes that are not UTF-8 come through as surrogates, so that the row they are in can be named.
-    text: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-    return cast(IO[str], gzip.open(path, "rt", **text)) if path.suffix.lower() == ".gz" else path.open(**text)
-
-
-def _delimiter(stream: IO[str]) -> str:
-    """The separator of cells: what Excel's line `sep=` says, else the commonest of `,`, `;` and tab in the header.
-
-    The stream is left at the header.
-    """
-    start = stream.readline()
-    if excel := re.fullmatch(r"sep=(.)\s*", start):
-        return excel.group(1)
-    stream.seek(0)
-    return max(",;\t", key=start.count)
-
-
-@contextmanager
-def _open_parquet(path: Path) -> Iterator[Any]:
-    """The `ParquetFile`; an error of pyarrow's inside the block is a sentence."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise OutlandError("Parquet tables need pyarrow: pip install 'outland[molecules]'") from None
-    try:
-        yield pyarrow.parquet.ParquetFile(path)
-    except (OSError, ValueError, pyarrow.ArrowException) as problem:
-        raise OutlandError(f"{path} cannot be read: {problem}") from None

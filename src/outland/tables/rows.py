@@ -18,8 +18,9 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Splits
 from outland.graphs.shards import Shards
 from outland.storage.files import write_text
+from outland.tables.cells import parse_number
 from outland.tables.duplicates import text_hash
-from outland.tables.labels import LabelReader, parse_number
+from outland.tables.labels import LabelReader
 from outland.tables.reading import Cells
 from outland.tables.settings import TableSettings
 
@@ -168,11 +169,28 @@ class RowCollector:
         }
 
 
-def write_quarantine(splits: Splits, path: Path) -> int:
-    """Write the quarantined rows of a table's splits as CSV, if there are any; return their number."""
+def write_quarantine(splits: Splits, path: Path) -> Path | None:
+    """Write the quarantined rows of a table's splits as CSV, if there are any; return the file.
+
+    A file of that name that is not such a list stays, and the list gets a number after its name.
+    """
     rows = splits.source.get("quarantine", [])
-    if rows:
-        text = io.StringIO()
-        csv.writer(text).writerows([QuarantinedRow._fields, *rows])
-        write_text(path, text.getvalue())
-    return len(rows)
+    if not rows:
+        return None
+    text = io.StringIO()
+    csv.writer(text).writerows([QuarantinedRow._fields, *rows])
+    names = (path if number < 2 else path.with_stem(f"{path.stem}-{number}") for number in count(1))
+    path = next(name for name in names if _is_ours(name))
+    write_text(path, text.getvalue())
+    return path
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether there is no such file, or one that begins as a list of quarantined rows does."""
+    header = (",".join(QuarantinedRow._fields) + "\r\n").encode()
+    if not path.is_symlink() and not path.exists():
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(header)) == header

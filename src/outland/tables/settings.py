@@ -6,7 +6,8 @@ from pathlib import Path
 from outland.errors import OutlandError
 from outland.settings import settings
 from outland.storage.files import checksum
-from outland.tables.labels import TaskKind
+from outland.tables.columns import find_smiles_column
+from outland.tables.labels import Censored, TaskKind
 from outland.tables.reading import require_columns, require_smiles_column
 
 
@@ -15,24 +16,28 @@ class TableSettings:
     """Which table, and what its columns are.
 
     Args:
-        file: the table; CSV, TSV or Parquet, gzip'd or not.
-        smiles: column of SMILES.
+        file: the table; CSV, TSV, Parquet, SDF, .smi or Excel, gzip'd or not.
+        smiles: column of SMILES; if it is not named, the one that can be read as such.
         target: column of labels, or several.
         task: what the labels ask for; `auto` looks at them.
         environment: column of environments.
         split: column that says train, val or test (for the split `column`).
         time: column to order by (for the split `time`): numbers, or dates written year first.
+        merge_labels: take labels that mean the same, as `1`, `active` and `TRUE`, for one class.
+        censored: what to do with a label such as `>10`: `drop` it, take its `value`, or `ask` by refusing the table.
         strict: refuse the table if any row cannot be used, instead of setting such rows aside.
         sha256: of the file; filled in when it is opened, so that another file is another run.
     """
 
     file: str
-    smiles: str = "smiles"
+    smiles: str = ""
     target: str | tuple[str, ...] = ()
     task: TaskKind = "auto"
     environment: str | None = None
     split: str | None = None
     time: str | None = None
+    merge_labels: bool = False
+    censored: Censored = "ask"
     strict: bool = False
     sha256: str | None = None
 
@@ -46,8 +51,15 @@ class TableSettings:
         path = Path(self.file)
         if not any(self.targets):
             raise OutlandError("which column holds the labels? Name it with --target")
-        if self.smiles in self.targets:
-            raise OutlandError(f"the column '{self.smiles}' cannot be both SMILES and target")
-        require_smiles_column(path, self.smiles)
-        require_columns(path, [name for name in (*self.targets, self.environment, self.split, self.time) if name])
-        return replace(self, target=tuple(self.targets), sha256=checksum(path))
+        others = [name for name in (*self.targets, self.environment, self.split, self.time) if name]
+        require_columns(path, others)
+        smiles = self.smiles or find_smiles_column(path, others)
+        if smiles in self.targets:
+            raise OutlandError(f"the column '{smiles}' cannot be both SMILES and target")
+        require_smiles_column(path, smiles)
+        return replace(self, smiles=smiles, target=tuple(dict.fromkeys(self.targets)), sha256=checksum(path))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [name for name in (self.smiles, *self.targets, self.environment, self.split, self.time) if name]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, replace
-from itertools import chain, tee
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,8 +17,9 @@ from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
 from outland.graphs.shards import Shards
 from outland.storage.raw_files import DataFolder
+from outland.tables.columns import find_smiles_column
 from outland.tables.labels import LabelReader, infer_labels
-from outland.tables.reading import has_decimal_comma, read_rows, require_columns
+from outland.tables.reading import has_decimal_comma, read_rows, require_columns, smiles_texts, unchanged
 from outland.tables.rows import QuarantinedRow, RowCollector
 from outland.tables.settings import TableSettings
 from outland.tables.splitting import MOLECULE_GROUPS, Parts, assign_environments, split_by_name, split_rows
@@ -32,9 +33,7 @@ class SmilesTable(Dataset):
     domains: ClassVar[tuple[str, ...]] = ("scaffold", "size", "cluster", "random", "time", "column")
 
     def __init__(self, settings: TableSettings) -> None:
-        self.settings = settings.opened()
-        if settings.sha256 not in (None, self.settings.sha256):
-            raise OutlandError(f"{settings.file} has changed since it was first read: begin again with the new one")
+        self.settings = settings.opened() if settings.sha256 is None else settings
 
     def check(self, domain: str, kind: str) -> None:
         """Refuse a split whose column was not named."""
@@ -50,7 +49,7 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 3, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **columns}
         table = load_molecules(cache or Cache(), recipe, self._read, has_raw=True)
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
@@ -60,15 +59,25 @@ class SmilesTable(Dataset):
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the table."""
         indices = graphs.extra["row"].tolist()
-        rows, selected = enumerate(read_rows(Path(self.settings.file)), 1), set(indices)
+        self._check_file()
+        rows = enumerate(read_rows(Path(self.settings.file), [self.settings.smiles]), 1)
+        selected = set(indices)
         texts = {index: row[self.settings.smiles] for index, row in rows if index in selected}
         return [texts[index] for index in indices]
 
+    def _check_file(self) -> None:
+        """Refuse another file than the one that was opened first; a prepared table does not need its file."""
+        if self.settings.opened().sha256 != self.settings.sha256:
+            raise OutlandError(
+                f"{self.settings.file} has changed since it was first read: begin again with the new one"
+            )
+
     def _read(self, key: Key) -> Splits:
         """All usable rows as one part, with what is known of the table in `source`."""
-        path = Path(self.settings.file)
-        labels = infer_labels(read_rows(path), self.settings.targets, self.settings.task, has_decimal_comma(path))
-        rows = _collect(self.settings, labels, MoleculeOptions(canonical=True, fingerprint=key["cluster"]))
+        self._check_file()
+        with unchanged(Path(self.settings.file), self.settings.sha256):
+            labels = _infer([self.settings.file], self.settings)
+            rows = _collect(self.settings, labels, MoleculeOptions(canonical=True, fingerprint=key["cluster"]))
         graphs = rows.graphs()
         source = {**key, **rows.summary(), "classes": list(labels.classes), "task": asdict(labels.task)}
         return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(ATOMS, labels.task, BONDS), source)
@@ -107,21 +116,27 @@ def _check_parts(parts: Parts, domain: str, table: Splits) -> None:
             )
 
 
+def _infer(files: list[str], settings: TableSettings) -> LabelReader:
+    """The reader of the labels of some tables, as of one."""
+    paths = [Path(file) for file in files]
+    rows = chain.from_iterable(read_rows(path, settings.targets) for path in paths)
+    comma = all(map(has_decimal_comma, paths))
+    return infer_labels(rows, settings.targets, settings.task, comma, settings.merge_labels, settings.censored)
+
+
 def _collect(settings: TableSettings, labels: LabelReader, options: MoleculeOptions) -> RowCollector:
-    """All rows of a table."""
+    """All rows of a table, which is read twice side by side: molecules are ahead of what else is in their rows."""
     path, collector = Path(settings.file), RowCollector(settings, labels)
-    rows, same_rows = tee(read_rows(path))
-    for chunk in read_molecules((row[settings.smiles] for row in rows), options, f"Reading {path.name}"):
-        collector.add(chunk, same_rows)
+    rows = read_rows(path, settings.columns)
+    for chunk in read_molecules(smiles_texts(path, settings.smiles), options, f"Reading {path.name}"):
+        collector.add(chunk, rows)
     return collector
 
 
 def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[PackedGraphs], Schema, list[str]]:
     """Each table's graphs, their schema, and notes on unusable rows; labels are read as those of one table."""
     tables = [replace(settings, file=file).opened() for file in files]
-    paths = [Path(file) for file in files]
-    rows = chain.from_iterable(map(read_rows, paths))
-    labels = infer_labels(rows, settings.targets, settings.task, all(map(has_decimal_comma, paths)))
+    labels = _infer(files, settings)
     read = [read_with_labels(table, labels) for table in tables]
     notes = [note for _, table_notes in read for note in table_notes]
     return [graphs for graphs, _ in read], Schema(ATOMS, labels.task, BONDS), notes
@@ -129,7 +144,9 @@ def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[Packe
 
 def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table whose labels are read by `labels`, and a note if some rows cannot be used."""
-    collector = _collect(settings.opened(), labels, MoleculeOptions(canonical=True))
+    opened = settings.opened()
+    with unchanged(Path(settings.file)):
+        collector = _collect(opened, labels, MoleculeOptions(canonical=True))
     if not collector.quarantine:
         return collector.graphs(), []
     row, _, value, reason = collector.quarantine[0]
@@ -137,12 +154,13 @@ def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[Pack
     return collector.graphs(), [f"{name}: {count} rows set aside; the first: row {row}, {reason} ({value!r})"]
 
 
-def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
+def read_unlabelled(file: str, smiles: str = "") -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table without their labels, and a note if some rows cannot be used."""
     path = Path(file)
+    smiles = smiles or find_smiles_column(path)
     require_columns(path, [smiles])
-    shards, failures, texts = Shards(), list[tuple[int, str]](), (row[smiles] for row in read_rows(path))
-    for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Reading {path.name}"):
+    shards, failures = Shards(), list[tuple[int, str]]()
+    for chunk in read_molecules(smiles_texts(path, smiles), MoleculeOptions(scaffold=False), f"Reading {path.name}"):
         failures += chunk.failures
         if chunk.molecules:
             shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
