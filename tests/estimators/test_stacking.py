@@ -54,8 +54,8 @@ def test_a_contender_that_is_upside_down_is_left_out():
 
 def test_numbers_are_combined_by_least_squares_on_the_simplex():
     generator = torch.Generator().manual_seed(0)
-    y = torch.randn(400, 1, generator=generator, dtype=torch.double)
-    noise = torch.randn(2, 400, 1, generator=generator, dtype=torch.double)
+    y = torch.randn(4000, 1, generator=generator, dtype=torch.double)
+    noise = torch.randn(2, 4000, 1, generator=generator, dtype=torch.double)
     noise -= noise.mean(1, keepdim=True)
     stacked = torch.stack([y + noise[0], y + 2 * noise[1]])
     combination = combine(stacked, y, NUMBER)
