@@ -56,7 +56,7 @@ def run(
 class Training:
     """The training of a spec on splits, in memory or with checkpoints.
 
-    `ready` is called with the new method, before it is trained.
+    `ready` is called with the new method, before it is trained; `epochs` as in `Trainer`.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Training:
         checkpoints: Checkpoints | None = None,
         callback: Callback | None = None,
         ready: Callable[[Method], None] | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.spec, self.splits, self.device, self._source = spec, splits, device, method_source(spec)
         self.data = prepare_targets(splits, spec)
@@ -74,7 +75,7 @@ class Training:
         method = new_method(spec, self.data.splits, device)
         if ready is not None:
             ready(method)
-        self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback)
+        self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback, epochs=epochs)
 
     def steps(self) -> Generator[Event, None, None]:
         """Train, with a pause after each step, on the run's own CUDA stream."""
