@@ -1,11 +1,13 @@
 """Molecules as arrays: OGB's nine atom and three bond fields, with a fixed vocabulary."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from outland.chem.descriptors import descriptors, fingerprint
 from outland.errors import OutlandError
 from outland.graphs import Features
 
@@ -14,7 +16,7 @@ _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "C
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")  # any other: STEREOANY
-_MAX_ATOMIC_NUMBER, _MAX_DEGREE, _MAX_CHARGE, _MAX_HYDROGENS, _MAX_RADICALS = 118, 10, 5, 8, 4
+_MAX_CHARGE = 5
 
 ATOMS = Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2))
 BONDS = Features(3, (5, 6, 2))
@@ -36,11 +38,16 @@ Array = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`."""
+    """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`.
+
+    Fingerprint `[256]` and descriptors `[D]` are there where they were asked for: see `chem.descriptors`.
+    """
 
     atoms: Array
     edges: npt.NDArray[np.int32]
     bonds: Array
+    fingerprint: Array | None = None
+    descriptors: npt.NDArray[np.float32] | None = None
 
 
 def rdkit() -> Any:
@@ -86,41 +93,62 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     return molecule
 
 
-def featurize(molecule: Any) -> Molecule:
-    """The arrays of an RDKit molecule; the two directions of a bond are adjacent edges."""
-    atoms = np.array([_atom(atom) for atom in molecule.GetAtoms()], dtype=np.uint8).reshape(-1, 9)
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *_bond(bond)) for bond in molecule.GetBonds()]
+def featurize(molecule: Any, vector: bool = False) -> Molecule:
+    """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges."""
+    chirality, hybridization, bond_type, stereo = _categories()
+    atoms = [
+        value
+        for atom in molecule.GetAtoms()
+        for value in (
+            atom.GetAtomicNum() - 1,
+            chirality[atom.GetChiralTag()],
+            atom.GetTotalDegree(),
+            atom.GetFormalCharge() + _MAX_CHARGE,
+            atom.GetTotalNumHs(),
+            atom.GetNumRadicalElectrons(),
+            hybridization[atom.GetHybridization()],
+            atom.GetIsAromatic(),
+            atom.IsInRing(),
+        )
+    ]
+    bonds = [
+        value
+        for bond in molecule.GetBonds()
+        for value in (
+            bond.GetBeginAtomIdx(),
+            bond.GetEndAtomIdx(),
+            bond_type[bond.GetBondType()],
+            stereo[bond.GetStereo()],
+            bond.GetIsConjugated(),
+        )
+    ]
     forward = np.array(bonds, dtype=np.int32).reshape(-1, 5)
-    directed = np.repeat(forward, 2, axis=0)
+    directed = forward.repeat(2, axis=0)
     directed[1::2, :2] = forward[:, 1::-1]
-    return Molecule(atoms, np.ascontiguousarray(directed[:, :2].T), directed[:, 2:].astype(np.uint8))
+    edges, features = np.ascontiguousarray(directed[:, :2].T), directed[:, 2:].astype(np.uint8)
+    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    return Molecule(_capped(np.array(atoms, dtype=np.int64).reshape(-1, 9)), edges, features, *vectors)
 
 
-def _category(values: tuple[str, ...], name: str) -> int:
-    return values.index(name) if name in values else len(values)
+def _capped(atoms: npt.NDArray[np.int64]) -> Array:
+    """Values below 0 or past the last category as the last category."""
+    return np.where(atoms < 0, _LAST, np.minimum(atoms, _LAST)).astype(np.uint8)
 
 
-def _capped(value: int, maximum: int) -> int:
-    return value if 0 <= value <= maximum else maximum + 1
+_LAST = np.array(ATOMS.vocabulary) - 1
 
 
-def _atom(atom: Any) -> tuple[int, ...]:
-    return (
-        _capped(atom.GetAtomicNum() - 1, _MAX_ATOMIC_NUMBER - 1),
-        _category(_CHIRALITY, atom.GetChiralTag().name),
-        _capped(atom.GetTotalDegree(), _MAX_DEGREE),
-        _capped(atom.GetFormalCharge() + _MAX_CHARGE, 2 * _MAX_CHARGE),
-        _capped(atom.GetTotalNumHs(), _MAX_HYDROGENS),
-        _capped(atom.GetNumRadicalElectrons(), _MAX_RADICALS),
-        _category(_HYBRIDIZATION, atom.GetHybridization().name),
-        int(atom.GetIsAromatic()),
-        int(atom.IsInRing()),
+@lru_cache
+def _categories() -> tuple[dict[Any, int], ...]:
+    """The category of each value of RDKit's enumerations: chirality, hybridisation, bond type and stereo."""
+    chem = rdkit()
+    enumerations = (
+        (chem.ChiralType, _CHIRALITY),
+        (chem.HybridizationType, _HYBRIDIZATION),
+        (chem.BondType, _BOND_TYPE),
+        (chem.BondStereo, _STEREO),
     )
-
-
-def _bond(bond: Any) -> tuple[int, ...]:
-    return (
-        _category(_BOND_TYPE, bond.GetBondType().name),
-        _category(_STEREO, bond.GetStereo().name),
-        int(bond.GetIsConjugated()),
+    return tuple(
+        {value: names.index(name) if name in names else len(names) for name, value in enumeration.names.items()}
+        for enumeration, names in enumerations
     )
