@@ -49,6 +49,24 @@ class SmilesTable(Dataset):
     ) -> Splits:
         """The table split by `domain`."""
         self.check(domain, kind)
+        return self._split(self._rows(domain, cache), domain, seed)
+
+    def load_rows(self, domain: str, kind: str, cache: Cache | None = None) -> Splits:
+        """All usable rows to learn from, as the part `train`, with environments as the user named them, if any.
+
+        Under the domain `column` the rows that the user calls `test` are a part of their own.
+        """
+        self.check(domain, kind)
+        table = self._rows(domain, cache)
+        parts = {"train": torch.arange(len(table.graphs))}
+        if domain == "column":
+            parts = self._named_parts(table)
+            parts["train"] = torch.cat([parts.pop(name) for name in [*parts] if name != "test"]).sort().values
+        source = {**table.source, "dataset": Path(self.settings.file).name, "domain": domain, "kind": kind}
+        return replace(table, parts=parts, source=source)
+
+    def _rows(self, domain: str, cache: Cache | None) -> Splits:
+        """All usable rows as one part, from the cache where they were read before."""
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
         recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **VECTOR, **columns}
@@ -56,7 +74,14 @@ class SmilesTable(Dataset):
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
             raise OutlandError(f"{len(quarantine)} rows cannot be used; the first: {QuarantinedRow(*quarantine[0])}")
-        return self._split(table, domain, seed)
+        return table
+
+    def _named_parts(self, table: Splits) -> Parts:
+        """The parts that the user's column names."""
+        names = [table.source["split_words"][code] for code in table.graphs.extra["split"].tolist()]
+        parts = split_by_name(names, self.settings.split or "")
+        _check_parts(parts, "column", table)
+        return parts
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the table."""
@@ -77,11 +102,7 @@ class SmilesTable(Dataset):
     def _split(self, table: Splits, domain: str, seed: int) -> Splits:
         graphs = table.graphs
         columns = {**graphs.extra, "size": graphs.node_counts}
-        if domain == "column":
-            names = [table.source["split_words"][code] for code in columns["split"].tolist()]
-            parts = split_by_name(names, self.settings.split or "")
-        else:
-            parts = split_rows(domain, columns, seed)
+        parts = self._named_parts(table) if domain == "column" else split_rows(domain, columns, seed)
         _check_parts(parts, domain, table)
         environment, count = assign_environments(domain, columns, parts["train"], graphs.environment)
         divided_by = domain if domain in MOLECULE_GROUPS else "size"
