@@ -95,15 +95,24 @@ def parse(smiles: str, lenient: bool = False) -> Any:
 
 def featurize(molecule: Any, vector: bool = False) -> Molecule:
     """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges."""
-    chirality, hybridization, bond_type, stereo = _categories()
-    atoms = [
+    atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)
+    edges = ends.repeat(2, axis=1)
+    edges[:, 1::2] = ends[::-1]
+    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    return Molecule(atoms, edges, bonds.repeat(2, axis=0), *vectors)
+
+
+def _atoms(molecule: Any) -> Array:
+    """The fields of each atom `[n, 9]`. As bytes, since most of the time is the making of arrays from lists."""
+    chirality, hybridization, *_ = _categories()
+    values = [
         value
         for atom in molecule.GetAtoms()
         for value in (
-            atom.GetAtomicNum() - 1,
+            atom.GetAtomicNum() - 1 & 255,  # below 0 is 255, and so past the last category
             chirality[atom.GetChiralTag()],
             atom.GetTotalDegree(),
-            atom.GetFormalCharge() + _MAX_CHARGE,
+            atom.GetFormalCharge() + _MAX_CHARGE & 255,
             atom.GetTotalNumHs(),
             atom.GetNumRadicalElectrons(),
             hybridization[atom.GetHybridization()],
@@ -111,31 +120,22 @@ def featurize(molecule: Any, vector: bool = False) -> Molecule:
             atom.IsInRing(),
         )
     ]
-    bonds = [
-        value
-        for bond in molecule.GetBonds()
-        for value in (
-            bond.GetBeginAtomIdx(),
-            bond.GetEndAtomIdx(),
-            bond_type[bond.GetBondType()],
-            stereo[bond.GetStereo()],
-            bond.GetIsConjugated(),
-        )
-    ]
-    forward = np.array(bonds, dtype=np.int32).reshape(-1, 5)
-    directed = forward.repeat(2, axis=0)
-    directed[1::2, :2] = forward[:, 1::-1]
-    edges, features = np.ascontiguousarray(directed[:, :2].T), directed[:, 2:].astype(np.uint8)
-    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
-    return Molecule(_capped(np.array(atoms, dtype=np.int64).reshape(-1, 9)), edges, features, *vectors)
+    return np.minimum(np.frombuffer(bytes(values), np.uint8).reshape(-1, 9), _LAST_CATEGORY)
 
 
-def _capped(atoms: npt.NDArray[np.int64]) -> Array:
-    """Values below 0 or past the last category as the last category."""
-    return np.where(atoms < 0, _LAST, np.minimum(atoms, _LAST)).astype(np.uint8)
+_LAST_CATEGORY = (np.array(ATOMS.vocabulary) - 1).astype(np.uint8)
 
 
-_LAST = np.array(ATOMS.vocabulary) - 1
+def _bonds(molecule: Any) -> tuple[npt.NDArray[np.int32], Array]:
+    """The ends of each bond `[2, m]` and its fields `[m, 3]`."""
+    *_, bond_type, stereo = _categories()
+    ends: list[int] = []
+    values: list[int] = []
+    for bond in molecule.GetBonds():
+        ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        values += (bond_type[bond.GetBondType()], stereo[bond.GetStereo()], bond.GetIsConjugated())
+    pairs = np.array(ends, dtype=np.int32).reshape(-1, 2)
+    return np.ascontiguousarray(pairs.T), np.frombuffer(bytes(values), np.uint8).reshape(-1, 3)
 
 
 @lru_cache
