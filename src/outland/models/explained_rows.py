@@ -60,7 +60,7 @@ def explain_table(
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
     for chunk in read_molecules(
-        (row[smiles] for row in table), MoleculeOptions(scaffold=False), f"Explaining {path.name}"
+        (row[smiles] for row in table), MoleculeOptions(scaffold=False, vector=True), f"Explaining {path.name}"
     ):
         texts = [table[index][smiles] for index in chunk.indices]
         known = are_training_rows(texts, model.training_hashes)

@@ -11,6 +11,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from outland.chem.descriptors import DESCRIPTOR_NAMES, DESCRIPTORS, FINGERPRINT
 from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
@@ -166,7 +167,8 @@ def _values(model: TrainedModel) -> dict[str, Any]:
 
 def _featurizer() -> dict[str, list[str]]:
     """What this version reads of a molecule."""
-    return {"atoms": list(ATOM_FIELDS), "bonds": list(BOND_FIELDS)}
+    vector = {"fingerprint": [FINGERPRINT], "descriptors": [DESCRIPTORS, *DESCRIPTOR_NAMES]}
+    return {"atoms": list(ATOM_FIELDS), "bonds": list(BOND_FIELDS), **vector}
 
 
 def _version(package: str) -> str:

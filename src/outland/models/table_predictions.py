@@ -83,7 +83,8 @@ def predict_table(
     rows, again = tee(read_rows(path))
     texts = (row.get(smiles, "") for row in rows)
     with written_csv(out, [*column_names(path), *new_columns(model)]) as writer:
-        for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Predicting {path.name}", workers=workers):
+        options = MoleculeOptions(scaffold=False, vector=True)
+        for chunk in read_molecules(texts, options, f"Predicting {path.name}", workers=workers):
             report.sample.add(chunk.molecules)
             writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
         if report.bad == report.rows:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 
+from outland.chem.descriptors import VECTOR
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
@@ -50,7 +51,7 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 3, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **VECTOR, **columns}
         table = load_molecules(cache or Cache(), recipe, self._read, has_raw=True)
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
@@ -68,7 +69,7 @@ class SmilesTable(Dataset):
         """All usable rows as one part, with what is known of the table in `source`."""
         path = Path(self.settings.file)
         labels = infer_labels(read_rows(path), self.settings.targets, self.settings.task, has_decimal_comma(path))
-        rows = _collect(self.settings, labels, MoleculeOptions(canonical=True, fingerprint=key["cluster"]))
+        rows = _collect(self.settings, labels, MoleculeOptions(canonical=True, fingerprint=key["cluster"], vector=True))
         graphs = rows.graphs()
         source = {**key, **rows.summary(), "classes": list(labels.classes), "task": asdict(labels.task)}
         return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(ATOMS, labels.task, BONDS), source)
@@ -129,7 +130,7 @@ def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[Packe
 
 def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table whose labels are read by `labels`, and a note if some rows cannot be used."""
-    collector = _collect(settings.opened(), labels, MoleculeOptions(canonical=True))
+    collector = _collect(settings.opened(), labels, MoleculeOptions(canonical=True, vector=True))
     if not collector.quarantine:
         return collector.graphs(), []
     row, _, value, reason = collector.quarantine[0]
@@ -142,7 +143,7 @@ def read_unlabelled(file: str, smiles: str) -> tuple[PackedGraphs, list[str]]:
     path = Path(file)
     require_columns(path, [smiles])
     shards, failures, texts = Shards(), list[tuple[int, str]](), (row[smiles] for row in read_rows(path))
-    for chunk in read_molecules(texts, MoleculeOptions(scaffold=False), f"Reading {path.name}"):
+    for chunk in read_molecules(texts, MoleculeOptions(scaffold=False, vector=True), f"Reading {path.name}"):
         failures += chunk.failures
         if chunk.molecules:
             shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))

@@ -121,9 +121,10 @@ def _class_names(splits: Splits) -> tuple[Any, ...]:
 
 
 def _reference(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
-    """Up to a thousand training graphs, without what only training needs."""
+    """Up to a thousand training graphs, with their vectors and without what only training needs."""
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
-    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra={})
+    vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors") if name in graphs.extra}
+    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
 
 
 def _training_hashes(splits: Splits) -> torch.Tensor:
