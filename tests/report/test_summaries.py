@@ -46,7 +46,6 @@ def test_rows_problems_classes_and_distances_are_counted(fitted):
     problems = Counter({"no SMILES": 5, "RDKit cannot read the SMILES": 1})
     first = {"no SMILES": 1003, "RDKit cannot read the SMILES": 7}
     lines = prediction_lines(fitted.model_, report(problems=problems, first=first, training_rows=12))
-    no, yes = fitted.model_.training.class_counts
     assert lines == [
         "out.csv: 1,040 rows in 2 s; 6 cannot be read",
         "  5 rows: no SMILES (first: row 1,003)",

@@ -90,7 +90,7 @@ def build_model(
     in_memory = spec.table is not None or bool(spec.data_checksum)
     return TrainedModel(
         members=(network,),
-        schema=data.splits.schema,
+        schema=method.schema,
         spec=spec,
         classes=_class_names(splits),
         calibration=calibrate(network.outputs(validation), validation.y.cpu(), task),
