@@ -45,9 +45,7 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], worke
 
 
 @contextmanager
-def worker_pool(
-    function: Callable[[Item], Result], workers: int
-) -> Iterator[Callable[[Item], "Future[Result]"]]:
+def worker_pool(function: Callable[[Item], Result], workers: int) -> Iterator[Callable[[Item], "Future[Result]"]]:
     """Processes that compute `function`: yields what submits an item and returns its future.
 
     With one worker items are computed here, when they are submitted. On exit the processes are killed.

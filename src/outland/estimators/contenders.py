@@ -1,12 +1,14 @@
 """Contenders of a fit, trained on some rows and asked about others: networks, and trees on molecules' vectors."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from outland.estimators.stacking import combine, mean_loss
-from outland.graphs import Splits, Task
+from outland.graphs import PackedGraphs, Splits, Task
 from outland.methods import rebuild_method
 from outland.models.calibration import prior_offset
 from outland.models.knn import REFERENCES, KNNDistance
@@ -20,7 +22,7 @@ from outland.training.callbacks import Callback
 from outland.training.runs import Training
 from outland.training.targets import standardize
 
-TREES = {"forest": fit_forest, "boosting": fit_boosting}
+TREES: dict[str, Callable[[PackedGraphs, Task, int], Trees]] = {"forest": fit_forest, "boosting": fit_boosting}
 NETWORKS = ("erm", "aia")
 CONTENDERS = (*TREES, *NETWORKS)
 PATIENCE = 10  # epochs without a better loss on held-out rows, after which the training of a fold ends
@@ -132,7 +134,7 @@ def build_member(name: str, result: Snapshot, splits: Splits, spec: RunSpec) -> 
     if name in TREES:
         parts = result.group("trees")
         column, base = parts.pop("column"), parts.pop("base")
-        kind = "forest" if name == "forest" else "boosting"
+        kind: Literal["forest", "boosting"] = "forest" if name == "forest" else "boosting"
         return Trees(kind, schema.task, TreeTensors(**parts), column, base, result.values["descriptors"])
     count = _with_environments(splits, spec.domain).schema.environments
     schema = replace(schema, environments=count)

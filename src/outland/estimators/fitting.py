@@ -73,7 +73,8 @@ def fit(
     started = time.perf_counter()
     networks = network_specs(spec, method, recipe)
     names = [*(TREES if method == AUTO else [method] if method in TREES else []), *networks]
-    workshop = Workshop(spec, networks, _folder(runs, spec, networks, folds), folds, device, cache and cache.folder)
+    cache_folder = None if cache is None else cache.folder
+    workshop = Workshop(spec, networks, _folder(runs, spec, networks, folds), folds, device, cache_folder)
     with _claimed(workshop.folder):
         seconds = 60 * minutes if minutes is not None else default_seconds(len(workshop.rows["train"]))
         if workers is None:
@@ -91,7 +92,7 @@ def fit(
 
 def default_seconds(rows: int) -> float:
     """The time of a fit that nobody limited: 20 seconds for 200 rows, up to 5 minutes for 2,000."""
-    return min(60 * _MINUTES, _QUICK_SECONDS * max(1.0, rows / _QUICK_ROWS) ** 1.2)
+    return float(min(60 * _MINUTES, _QUICK_SECONDS * max(1.0, rows / _QUICK_ROWS) ** 1.2))
 
 
 def network_specs(
@@ -177,7 +178,9 @@ def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list
     jobs = {
         name: [Job(name, fold, 0 if name in TREES else plan.epochs) for fold in range(plan.folds)] for name in names
     }
-    trees, networks = ([job for name in names if (name in TREES) is kind for job in jobs[name]] for kind in (True, False))
+    trees, networks = (
+        [job for name in names if (name in TREES) is kind for job in jobs[name]] for kind in (True, False)
+    )
     runner.execute(trees, "Judging trees")
     until = runner.seconds if trees else None
     for job in runner.execute(networks, "Judging networks", until):

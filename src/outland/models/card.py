@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from outland.models.comparison_text import comparison_section
 from outland.models.messages import (
     MASK_MEANING,
     METRICS,
@@ -18,7 +19,9 @@ _PARTS = {"val": "validation", "test": "held out"}
 
 def card(model: TrainedModel) -> str:
     """The card of a model."""
-    sections = [_description(model), _training(model), _scores(model), _usage(model)]
+    compared = None if model.assessment is None else model.assessment.comparison
+    contenders = "" if compared is None else comparison_section(compared)
+    sections = [_description(model), _training(model), _scores(model), contenders, _usage(model)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -56,7 +59,10 @@ def _training(model: TrainedModel) -> str:
         lines.append(f"- classes in training: {', '.join(f'{escape(name)} {count:,}' for name, count in counts)}")
     if training.class_counts != training.class_draws:
         lines.append("- rare classes were drawn more often; probabilities are corrected for it")
-    lines.append(f"- {training.epochs} epochs, the best one (number {training.best_epoch + 1}) by validation rows")
+    if "val" in training.graphs:
+        lines.append(f"- {training.epochs} epochs, the best one (number {training.best_epoch + 1}) by validation rows")
+    elif training.epochs:
+        lines.append(f"- {training.epochs} epochs, as many as were best for the rows that folds held out")
     device = escape(training.platform.get("device", "cpu"))
     lines.append(f"- {training.seconds:.0f} s on {device}; seed {model.spec.seed}; run {model.spec.key}")
     return "## Training\n\n" + "\n".join(lines)
@@ -65,7 +71,7 @@ def _training(model: TrainedModel) -> str:
 def _scores(model: TrainedModel) -> str:
     if model.assessment is None:
         return ""
-    lines = ["| rows | target | metric | this model | 95% interval | ERM |", "|---|---|---|---|---|---|"]
+    lines = ["| rows | target | metric | this model | 95% interval |", "|---|---|---|---|---|"]
     lines += [_score_row(score) for score in model.assessment.scores]
     classes = [escape(name) for name in model.classes]
     held_out = model.assessment.of("test")
@@ -74,15 +80,12 @@ def _scores(model: TrainedModel) -> str:
 
 
 def _score_row(score: PartScore) -> str:
-    metric, reference = score.metric, score.reference
-    interval, erm = "–", "–"
-    if not score.too_few:
-        if score.score.low is not None:
-            interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
-        erm = "–" if reference is None else format_score(reference.value, metric)
+    metric, interval = score.metric, "–"
+    if not score.too_few and score.score.low is not None:
+        interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
     value = score.too_few or format_score(score.score.value, metric)
     part = _PARTS.get(score.part, escape(score.part))
-    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} | {erm} |"
+    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} |"
 
 
 def _usage(model: TrainedModel) -> str:

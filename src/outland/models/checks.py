@@ -34,9 +34,7 @@ def _check_classes(model: TrainedModel) -> None:
         raise ValueError(f"it has {len(model.classes)} classes, and not as many outputs")
     if len(model.targets) != (1 if task.kind == "multiclass" else task.outputs):
         raise ValueError(f"it has {len(model.targets)} targets, and not as many outputs")
-    if model.assessment is not None and any(
-        [score.target for score in model.assessment.of(part)] != model.targets for part in ("val", "test")
-    ):
+    if model.assessment is not None and [score.target for score in model.assessment.of("test")] != model.targets:
         raise ValueError("its scores are of other targets")
     least = 0 if counts == draws else 1
     if len(counts) not in (0, classes) or len(draws) != len(counts) or min([least, *counts, *draws]) < least:

@@ -1,5 +1,7 @@
 """How contenders did on rows that were held out, and which of them a model is made of, as validated plain values."""
 
+from pydantic import Field
+
 from outland.graphs.schema import Metric
 from outland.models.plain import Interval, Plain
 
@@ -57,9 +59,9 @@ class Comparison(Plain):
     contenders: list[ContenderScore]
     delivered: str
     reason: str
-    left_out: dict[str, str] = {}
-    notes: list[str] = []
-    reliability: list[ReliabilityBin] = []
+    left_out: dict[str, str] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+    reliability: list[ReliabilityBin] = Field(default_factory=list)
     calibration_error: float | None = None
 
     def of(self, name: str) -> ContenderScore:

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from outland.errors import counted
 from outland.graphs.schema import Metric
 from outland.models.comparison import Comparison
@@ -26,10 +28,10 @@ class TrainingSummary(Plain):
     best_epoch: int
     seconds: float
     graphs: dict[str, int]
-    class_counts: list[int] = []
-    class_draws: list[int] = []
-    data: dict[str, Any] = {}
-    platform: dict[str, str] = {}
+    class_counts: list[int] = Field(default_factory=list)
+    class_draws: list[int] = Field(default_factory=list)
+    data: dict[str, Any] = Field(default_factory=dict)
+    platform: dict[str, str] = Field(default_factory=dict)
 
 
 class CalibrationCheck(Plain):

@@ -24,7 +24,7 @@ from outland.training.targets import TrainingData
 from outland.training.trainer import Trainer
 
 
-def _describe_data(splits: Splits) -> dict[str, Any]:
+def describe_data(splits: Splits) -> dict[str, Any]:
     """Where the data came from and how large it is; of rows set aside, their number; of yes and no, how many each."""
     plain = {name: value for name, value in splits.source.items() if name not in ("quarantine", "split_words")}
     if "quarantine" in splits.source:
@@ -45,7 +45,7 @@ def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.d
         key=spec.key,
         spec=spec.to_json(),
         metric=task.metric,
-        data=_describe_data(splits),
+        data=describe_data(splits),
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         selected=selected,
@@ -92,7 +92,7 @@ def build_model(
         members=(network,),
         schema=method.schema,
         spec=spec,
-        classes=_class_names(splits),
+        classes=class_names(splits),
         calibration=calibrate(network.outputs(validation), validation.y.cpu(), task),
         training=TrainingSummary(
             epochs=len(trainer.curves),
@@ -101,17 +101,17 @@ def build_model(
             graphs={name: len(index) for name, index in splits.parts.items()},
             class_counts=data.class_counts,
             class_draws=data.class_draws,
-            data=_describe_data(splits),
+            data=describe_data(splits),
             platform=describe_platform(device),
         ),
         distance=None if embeddings is None else KNNDistance.fit(embeddings, spec.seed),
-        reference=_reference(splits, drawn) if in_memory else None,
-        training_hashes=_training_hashes(splits),
+        reference=reference_graphs(splits, drawn) if in_memory else None,
+        training_hashes=training_hashes(splits),
         source=source,
     )
 
 
-def _class_names(splits: Splits) -> tuple[Any, ...]:
+def class_names(splits: Splits) -> tuple[Any, ...]:
     """Names of the classes of a target, in order; numbers as text where they have none; empty for regression."""
     task = splits.schema.task
     if task.kind == "regression":
@@ -120,17 +120,17 @@ def _class_names(splits: Splits) -> tuple[Any, ...]:
     return names or tuple(str(number) for number in range(2 if task.kind == "binary" else task.outputs))
 
 
-def _reference(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
+def reference_graphs(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
     """Up to a thousand training graphs, with their vectors and without what only training needs."""
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
     vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors") if name in graphs.extra}
     return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
 
 
-def _training_hashes(splits: Splits) -> torch.Tensor:
+def training_hashes(splits: Splits) -> torch.Tensor:
     """Sorted hashes of the SMILES of training and validation rows, where they are known."""
     if "hash" not in splits.graphs.extra:
         return torch.zeros(0, dtype=torch.long)
-    rows = torch.cat([splits["train"], splits["val"]])
+    rows = torch.cat([splits[part] for part in ("train", "val") if part in splits])
     hashes: torch.Tensor = splits.graphs.extra["hash"].cpu()[rows].unique()
     return hashes
