@@ -7,6 +7,7 @@ from typing import Any
 SEEDS = 3  # of each network in the delivered model, where time allows
 _EVALUATION = 0.35  # time of predicting a row, in units of training on it
 _FEWEST_FOLDS = 2
+_CHEAP = 60.0  # seconds that all folds of trees may take in any case
 
 # What is given up, first to last: repeats of the folds, seeds, epochs, folds. Shares of the epochs, folds and seeds.
 _OFFERS = (
@@ -69,11 +70,15 @@ class Costs:
 
 
 def affordable_folds(seconds_each: float, seconds: float, first_repeat: int, folds: int) -> int:
-    """How many folds of trees fit into `seconds` beside a training on all rows: whole divisions, or at least two."""
+    """How many folds of trees fit into `seconds` beside a training on all rows: whole divisions, or at least two.
+
+    A whole division of the table is made in any case where it takes a minute or less.
+    """
     affordable = int(seconds / max(seconds_each, 1e-3)) - 1
     if affordable >= folds:
         return folds
-    return min(first_repeat, max(affordable, _FEWEST_FOLDS))
+    least = first_repeat if first_repeat * seconds_each <= _CHEAP else min(_FEWEST_FOLDS, first_repeat)
+    return min(first_repeat, max(affordable, least))
 
 
 def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = False) -> Plan:
@@ -100,7 +105,8 @@ def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = Fa
                 return Plan(networks, folds, planned, seeds, notes, left_out)
         slowest = networks[-1]
         needed = costs.seconds(networks, min(costs.first_repeat, 3), max(min(epochs, 4), round(epochs / 2)), 1)
-        left_out[slowest] = f"{_duration(needed)} of computing would be needed, and {_duration(seconds)} were left"
+        left = f"{_duration(max(seconds, 0))} were left"
+        left_out[slowest] = f"its folds need {_duration(needed)} of computing at least, and {left}"
         networks = networks[:-1]
     return Plan((), everything, 0, 0, (), left_out)
 

@@ -1,5 +1,6 @@
 """Contenders of a fit, trained on some rows and asked about others: networks, and trees on molecules' vectors."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -45,7 +46,7 @@ def train_network(splits: Splits, spec: RunSpec, device: torch.device, until: in
     Where `val` is there training ends when patience does; `until` ends it after so many epochs of the schedule.
     """
     splits = _with_environments(splits, spec.domain)
-    recorder = OutputRecorder()
+    recorder = OutputRecorder(computing_clock(device))
     training = Training(spec, splits.to(device), device, callback=recorder, epochs=until)
     data, method = training.data, training.trainer.method
     task, offset = data.splits.schema.task, prior_offset(data.class_counts, data.class_draws, data.splits.schema.task)
@@ -59,7 +60,7 @@ def train_network(splits: Splits, spec: RunSpec, device: torch.device, until: in
             steps.close()
             break
     method.eval()
-    values = {"epochs": len(training.trainer.curves), "epoch_seconds": training.trainer.seconds, "offset": list(offset)}
+    values = {"epochs": len(training.trainer.curves), "epoch_seconds": recorder.seconds(), "offset": list(offset)}
     if "val" not in splits:
         return Snapshot({f"weights.{name}": tensor.cpu() for name, tensor in method.state_dict().items()}, values)
     outputs = task.in_label_units(recorder.outputs())
@@ -69,8 +70,9 @@ def train_network(splits: Splits, spec: RunSpec, device: torch.device, until: in
 class OutputRecorder(Callback):
     """Keeps the outputs on the `val` part after each epoch; on a CPU also says when they get no better."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.is_over = False
+        self._clock, self._times = clock, [clock()]
         self._logits: list[Tensor] = []
         self._losses: list[float] = []
         self._labels: Tensor | None = None
@@ -86,11 +88,16 @@ class OutputRecorder(Callback):
 
     def on_epoch_end(self, row: dict[str, object], metric: str) -> None:
         """See whether the last `PATIENCE` epochs were of no use."""
+        self._times.append(self._clock())
         if self._labels is None or self._logits[-1].is_cuda:
             return
         self._losses.append(calibrated_loss(self._shared_units(self._logits[-1]), self._labels, self._task))
         best = min(range(len(self._losses)), key=self._losses.__getitem__)
         self.is_over = len(self._losses) - 1 - best >= PATIENCE
+
+    def seconds(self) -> list[float]:
+        """Seconds of each epoch, the first with what comes before it."""
+        return [end - start for start, end in zip(self._times, self._times[1:], strict=False)]
 
     def _shared_units(self, logits: Tensor) -> Tensor:
         logits = logits.float().cpu()
@@ -102,6 +109,11 @@ class OutputRecorder(Callback):
     def outputs(self) -> Tensor:
         """Outputs by epoch `[epochs, n, outputs]`, in the units that members share."""
         return torch.stack([self._shared_units(logits) for logits in self._logits])
+
+
+def computing_clock(device: torch.device) -> Callable[[], float]:
+    """The process's own time on a CPU, so that other work on the machine changes no plan; else the wall's."""
+    return time.process_time if device.type == "cpu" else time.perf_counter
 
 
 def calibrated_loss(outputs: Tensor, y: Tensor, task: Task) -> float:

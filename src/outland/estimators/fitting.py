@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,8 @@ AUTO = "auto"
 _MINUTES = 5.0
 _QUICK_ROWS, _QUICK_SECONDS = 200, 20.0  # a table of so many rows takes about so long
 _PLANNED = 0.85  # share of the time that is planned; the rest is for what nobody foresees
+_STARTING = 4.0  # seconds until worker processes are there
+_OVERDUE = 1.0  # share of the time after which no fold of a network is begun, where trees can do without it
 _TREES = 0.4  # share of the time that trees may take
 
 
@@ -152,9 +154,9 @@ def _plan(runner: Runner, names: Sequence[str]) -> Plan:
     runner.execute([*probes.values(), *first.values()], "Measuring times")
     folds = workshop.folds
     first_repeat = sum(fold.repeat == 0 for fold in folds)
-    computing = runner.workers * (_PLANNED * runner.seconds - runner.elapsed)
-    trained = [job for name, job in first.items() if name not in runner.failures]
-    seconds = sum(result.values["seconds"] for result in runner.results(trained))
+    seconds = _seconds(runner, first.values())
+    spent = seconds + _seconds(runner, probes.values())
+    computing = runner.workers * (_PLANNED * runner.seconds - _STARTING) - spent
     limit = affordable_folds(seconds, _TREES * computing, first_repeat, len(folds)) if trees else len(folds)
     rates = {name: workshop.seconds_per_row(job) for name, job in probes.items() if name not in runner.failures}
     if not rates:
@@ -163,6 +165,12 @@ def _plan(runner: Runner, names: Sequence[str]) -> Plan:
     costs = Costs(rates, len(workshop.rows["train"]), sizes, min(first_repeat, limit))
     wanted, is_fixed = _wanted_epochs(workshop, networks[0])
     return make_plan(costs, wanted, computing - limit * seconds, is_fixed)
+
+
+def _seconds(runner: Runner, jobs: Iterable[Job]) -> float:
+    """Of computing, of jobs that did not fail."""
+    done = runner.results([job for job in jobs if job.contender not in runner.failures])
+    return float(sum(result.values["seconds"] for result in done))
 
 
 def _wanted_epochs(workshop: Workshop, network: str) -> tuple[int, bool]:
@@ -182,7 +190,7 @@ def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list
         [job for name in names if (name in TREES) is kind for job in jobs[name]] for kind in (True, False)
     )
     runner.execute(trees, "Judging trees")
-    until = runner.seconds if trees else None
+    until = _OVERDUE * runner.seconds if trees else None
     for job in runner.execute(networks, "Judging networks", until):
         runner.failures.setdefault(job.contender, "its folds took longer than was planned: give it more --minutes")
     judged = [name for name in names if name not in runner.failures]

@@ -1,6 +1,5 @@
 """Trainings of a fit as jobs: each leaves its result on disk, so that an interrupted fit goes on where it was."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import torch
 
 from outland.devices import find_device, one_thread
-from outland.estimators.contenders import TREES, train_network, train_trees
+from outland.estimators.contenders import TREES, computing_clock, train_network, train_trees
 from outland.graphs import Cache, Splits
 from outland.spec import RunSpec, load_rows
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
@@ -81,13 +80,14 @@ class Workshop:
         return make_folds(self.spec.domain, self.rows.graphs, self.rows["train"], self.spec.seed, self.fold_count)
 
     def __call__(self, job: Job) -> float:
-        """Do a job, unless its result is there; returns the seconds that it took."""
+        """Do a job, unless its result is there; returns the seconds of computing that it took."""
         result = self.result(job)
         if result is None:
-            started = time.perf_counter()
+            clock = computing_clock(find_device(self.device))
+            started = clock()
             with one_thread():
                 result = self._train(job)
-            result.values["seconds"] = time.perf_counter() - started
+            result.values["seconds"] = clock() - started
             write_snapshot(self.folder / job.name, result)
         return float(result.values["seconds"])
 
