@@ -11,7 +11,7 @@ from torch.nn import functional
 from outland.graphs import Task
 
 _LEAST_WEIGHT = 0.02  # below which a contender is left out of the mean
-_RIDGE = 1e-3  # on the coefficients: their minimum is finite where classes are separable
+_PRIOR = 1.0  # precision of the normal prior on coefficients (around equal ones) and bias: few rows move them little
 _MOST = 10.0  # of a coefficient
 
 
@@ -93,7 +93,8 @@ def _fitted(stacked: Tensor, y: Tensor, task: Task) -> Combination:
         parameters = torch.from_numpy(values.copy()).requires_grad_()
         candidate = combination(parameters)
         loss = prediction_loss(candidate.outputs(stacked), y, task).nanmean()
-        loss = loss + _RIDGE * (candidate.coefficients - 1 / count).square().sum()
+        moved = (candidate.coefficients - 1 / count).square().sum() + candidate.bias.square().sum()
+        loss = loss + _PRIOR / (2 * stacked.shape[1]) * moved
         loss.backward()
         assert parameters.grad is not None
         return float(loss.detach()), parameters.grad.numpy()
