@@ -93,7 +93,7 @@ def test_signals_of_predictions():
         "spread": [0.0, pytest.approx(torch.tensor(3.0).sigmoid().item() - 0.5)],
         "uncertainty": pytest.approx([0.1, 0.5]),
     }
-    assert prediction_signals(NUMBERS, members=members[:, :1]) == {}
+    assert prediction_signals(NUMBERS, members=members[:, :1])["extremity"].tolist() == [2.0, 3.0]
     two = prediction_signals(replace(BINARY, outputs=2), probabilities=np.array([[0.1, 0.6]]))
     assert two["uncertainty"].tolist() == [pytest.approx(0.25)]
 

@@ -140,7 +140,8 @@ class LikelihoodRatio:
         scale = np.where(scale > 1e-9, scale, np.inf)
         side = np.repeat([0, 1], [len(training), len(new)])
         x = np.clip((both - center) / scale, -5, 5)
-        grid = GridSearchCV(LogisticRegression(max_iter=500), {"C": [1e-4, 1e-3, 1e-2, 1e-1]}, scoring="neg_log_loss")
+        strengths = {"C": [1e-4, 1e-3, 1e-2, 1e-1]}
+        grid = GridSearchCV(LogisticRegression(solver="newton-cholesky"), strengths, scoring="neg_log_loss")
         fitted = grid.fit(x, side).best_estimator_
         intercept = float(fitted.intercept_[0]) - float(np.log(len(new) / len(training)))
         return cls(center, scale, fitted.coef_[0], intercept, limit)

@@ -48,6 +48,8 @@ def prediction_signals(
         values = members.double()
         values = {"binary": values.sigmoid(), "multiclass": values.exp()}.get(task.kind, values)
         signals["spread"] = values.std(1, correction=0).mean(1).numpy()
+    if task.kind == "regression" and members is not None:
+        signals["extremity"] = members.double().mean(1).abs().mean(1).numpy()  # numbers are standardized
     if probabilities is not None:
         several = task.kind == "binary" and task.outputs > 1
         doubt = np.minimum(probabilities, 1 - probabilities).mean(1) if several else 1 - probabilities.max(1)

@@ -12,7 +12,7 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
-from outland.models.table_predictions import predict_molecules, predict_rows
+from outland.models.predicted_rows import predict_molecules, predict_rows
 from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import parse_number
 from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
@@ -75,10 +75,11 @@ def explain_table(
                     index + 1,
                     cells,
                     cells[smiles],
-                    prediction,
+                    {} if "outland_problem" in prediction else prediction,
                     tuple(atoms.tolist()),
                     tuple(bonds[::2].tolist()),  # the two directions of a bond stand side by side
                     truth=_truth(cells.get(target, ""), model) if target else "",
+                    problem=prediction.get("outland_problem", ""),
                     is_training=seen,
                 )
             )
