@@ -63,6 +63,23 @@ def quick_shift(monkeypatch):
     monkeypatch.setattr("outland.shift.measure.measure_shift", measure)
 
 
+def make_fits_quick(monkeypatch):
+    """Let fits happen in this process, with few trees."""
+    from functools import partial
+
+    from outland.estimators.contenders import TREES
+
+    for name, trees in TREES.items():
+        monkeypatch.setitem(TREES, name, partial(trees, trees=12))
+    monkeypatch.setattr("outland.estimators.fitting.available_cores", lambda: 1)
+
+
+@pytest.fixture
+def quick_fit(monkeypatch):
+    """Fits in this process, with few trees."""
+    make_fits_quick(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def motif(cache) -> Splits:
     return find_dataset("motif").load("base", "covariate", cache=cache)

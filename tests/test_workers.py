@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from outland.errors import OutlandError
-from outland.workers import map_ordered
+from outland.workers import map_ordered, worker_pool
 
 
 def square(number):
@@ -92,3 +92,15 @@ def test_processes_killed_from_outside_are_a_sentence():
         child.kill()
     with pytest.raises(OutlandError, match="a process died at its work"):
         list(islice(stream, 100))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_pool_computes_what_is_submitted_when_it_is(workers):
+    with worker_pool(stumble, workers) as submit:
+        first = submit(3)
+        assert first.result() == 3
+        second, wrong = submit(first.result() + 1), submit(5)
+        assert second.result() == 4
+        with pytest.raises(OutlandError, match="five is right out"):
+            wrong.result()
+    assert not multiprocessing.active_children()

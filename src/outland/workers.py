@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -33,14 +34,37 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], worke
     if workers < 2:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(workers) as threads, _processes(function, workers) as idle:
+    with worker_pool(function, workers) as submit:
         pending: deque[Future[Result]] = deque()
         for item in items:
-            pending.append(threads.submit(_request, idle, item))
+            pending.append(submit(item))
             if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+@contextmanager
+def worker_pool(function: Callable[[Item], Result], workers: int) -> Iterator[Callable[[Item], "Future[Result]"]]:
+    """Processes that compute `function`: yields what submits an item and returns its future.
+
+    With one worker items are computed here, when they are submitted. On exit the processes are killed.
+    """
+    if workers < 2:
+        yield partial(_compute, function)
+        return
+    with ThreadPoolExecutor(workers) as threads, _processes(function, workers) as idle:
+        yield lambda item: threads.submit(_request, idle, item)
+
+
+def _compute(function: Callable[[Item], Result], item: Item) -> "Future[Result]":
+    """A future that is done."""
+    future: Future[Result] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 @contextmanager

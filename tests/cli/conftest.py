@@ -20,7 +20,7 @@ class Done:
 
 
 @pytest.fixture
-def outland(cache, tmp_path, monkeypatch, capsys):
+def outland(cache, tmp_path, monkeypatch, capsys, quick_fit):
     """The command line, in this process: starting another for every call would cost seconds of imports each."""
     monkeypatch.setenv("OUTLAND_CACHE", str(cache.folder))
     monkeypatch.setenv("COLUMNS", "200")

@@ -1,4 +1,4 @@
-"""A table into a model that is assessed."""
+"""A table into a model that is judged by folds and trained on all rows."""
 
 import os
 import shutil
@@ -6,159 +6,199 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
+import numpy as np
 import pytest
 import torch
 
 from outland.datasets import TableSettings
-from outland.errors import OutlandError
+from outland.errors import Busy
 from outland.estimators import fit
-from outland.estimators.fitting import assess, reference_spec
+from outland.estimators.fitting import default_seconds, method_spec
 from outland.methods import method_settings
-from outland.models import evaluate_models, load_model, save_model
-from outland.spec import RunSpec, load_splits
-from outland.storage.snapshots import read_snapshot
-from outland.training import RunRecord
-from outland.training.run_folder import RunFolder
+from outland.models import load_model, save_model
+from outland.models.comparison import STACK
+from outland.models.evaluation import auc
+from outland.spec import RunSpec, load_rows
+from outland.tables.folds import make_folds
+from tests.conftest import make_fits_quick
 from tests.models.cases import TABLE
 
-WORDS = ["train.epochs=5", "train.checkpoint_every=1", "backbone.width=8", "backbone.layers=3", "data.limit=90"]
+WORDS = ["train.epochs=2", "backbone.width=8", "backbone.layers=3", "data.limit=60"]
 
 
-def spec(method: str = "aia", *more: str, domain: str = "random", seed: int = 1) -> RunSpec:
-    table = TableSettings(str(TABLE), target=("p_np",))
+def spec(method: str = "erm", *more: str, domain: str = "scaffold", seed: int = 1, **columns) -> RunSpec:
+    table = TableSettings(str(TABLE), target=("p_np",), **columns)
     return RunSpec.from_words("bbbp.csv", method, [*WORDS, *more], domain=domain, seed=seed, table=table)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Folder of the runs of a fit that nothing disturbs."""
-    return tmp_path_factory.mktemp("fit") / "whole"
+def runs(tmp_path_factory):
+    """Folder of a fit that nothing disturbs."""
+    return tmp_path_factory.mktemp("fit")
 
 
-@pytest.fixture
-def fitted_runs(whole, cache, quick_shift):
-    """That fit; its runs are trained once."""
-    return fit(spec(), whole, cache=cache)
+@pytest.fixture(scope="module")
+def fitted_all(runs, cache):
+    """That fit, of all contenders."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_fits_quick(patch)
+        return fit(spec(), runs, minutes=5, folds=2, cache=cache)
 
 
-def test_a_fit_is_two_runs_that_are_assessed(fitted_runs, whole, cache):
-    result = fitted_runs
-    records = [RunRecord.read(RunFolder(whole, one).record_path) for one in (spec(), reference_spec(spec()))]
-    (held_out,) = result.model.assessment.of("test")
-    assert held_out.score.value == pytest.approx(records[0].test_score, abs=1e-6)
-    assert held_out.reference.value == pytest.approx(records[1].test_score, abs=1e-6)
-    assert held_out.difference.value == pytest.approx(records[0].test_score - records[1].test_score, abs=1e-6)
-    assert (held_out.target, held_out.part) == ("p_np", "test")
-    (validation,) = result.model.assessment.of("val")
-    assert validation.score.value == pytest.approx(records[0].selection[records[0].selected]["val"], abs=1e-6)
-    assert (result.model.method.name, result.reference.method.name) == ("aia", "erm")
-    assert result.reference.assessment is None
-    assert 0 <= result.model.assessment.shift.gcs <= 1
-    splits = load_splits(spec(), cache=cache)
-    flags = result.model.distance.flags(result.model.predict(splits.part("test")).distances)
-    assert result.model.assessment.share_far == flags.count("far") / len(splits["test"])
+def snapshots(folder):
+    (own,) = [path for path in folder.iterdir() if path.is_dir()]
+    return sorted(path.name for path in own.iterdir() if path.is_dir())
 
 
-def test_erm_is_its_own_reference_and_may_be_left_out(tmp_path, cache, quick_shift):
-    result = fit(spec("erm"), tmp_path, cache=cache)
-    assert (result.reference, len(list(tmp_path.iterdir()))) == (None, 1)
-    (score,) = result.model.assessment.of("test")
-    assert (score.reference, score.difference) == (None, None)
-    alone = fit(spec("vrex"), tmp_path, compare=False, cache=cache)
-    assert (alone.reference, len(list(tmp_path.iterdir()))) == (None, 2)
+def test_contenders_are_judged_on_the_same_rows_and_all_rows_are_trained_on(fitted_all, runs, cache):
+    model, comparison = fitted_all.model, fitted_all.model.assessment.comparison
+    rows = load_rows(spec(), cache)
+    assert {score.name for score in comparison.contenders} == {"forest", "boosting", "erm", "aia", STACK}
+    assert (comparison.rows, comparison.folds) == (60, 6)  # few rows are divided three times
+    assert (comparison.left_out, comparison.notes) == ({}, [])
+    losses = [score.loss for score in comparison.contenders]
+    assert losses == sorted(losses)
+    assert comparison.contenders[0].name == comparison.delivered
+    assert comparison.of(comparison.delivered).difference.value == 0
+    assert model.training.graphs == {"train": 60}
+    assert len(model.training_hashes) == len(rows.graphs.extra["hash"][rows["train"]].unique())
+    weights = {score.name: score.weight for score in comparison.contenders if score.weight}
+    assert sum(weights.values()) == pytest.approx(1.0)
+    assert sum(model.weights) == pytest.approx(1.0)
+    assert {member.name for member in model.members} == set(weights)
+    assert 0 <= comparison.calibration_error < 0.5
+    assert sum(each.rows for each in comparison.reliability) == 60
 
 
-def test_the_reference_differs_in_its_method_alone():
-    ours = spec("aia:paper", "method.gamma=0.9", "train.batch_size=7", seed=4)
-    reference = reference_spec(ours)
-    assert (reference.method, reference.preset, reference.code) == ("erm", "", "")
-    assert asdict(reference.method_params) == asdict(spec("erm").method_params)
-    for name in ("dataset", "domain", "kind", "backbone", "train", "data", "seed", "table"):
-        assert getattr(reference, name) == getattr(ours, name), name
-    assert reference.key == spec("erm", "train.batch_size=7", seed=4).key  # what `outland train` would name it
+def test_scores_are_those_of_the_snapshots_on_held_out_rows(fitted_all, runs, cache):
+    from outland.storage.snapshots import read_snapshot
+
+    comparison, rows = fitted_all.model.assessment.comparison, load_rows(spec(), cache)
+    folds = make_folds("scaffold", rows.graphs, rows["train"], 1, 2)
+    (own,) = [path for path in runs.iterdir() if path.is_dir()]
+    total, count = np.zeros(len(rows.graphs)), np.zeros(len(rows.graphs))
+    for number, fold in enumerate(folds):
+        outputs = read_snapshot(own / f"forest-fold{number}-seed0").tensors["outputs"]
+        assert outputs.shape == (1, len(fold.held_out), 1)
+        total[fold.held_out] += outputs[0, :, 0].numpy()
+        count[fold.held_out] += 1
+    own_rows = rows["train"].numpy()
+    assert (count[own_rows] == 3).all()
+    expected = auc(total[own_rows] / 3, rows.graphs.y[rows["train"], 0].numpy())
+    assert comparison.of("forest").score.value == pytest.approx(expected, abs=1e-6)
 
 
-def test_finished_runs_are_taken_as_they_are(fitted_runs, whole, cache, monkeypatch):
-    monkeypatch.setattr("outland.training.runs.Training", lambda *_, **__: pytest.fail("it trained again"))
-    again = fit(spec(), whole, cache=cache)
-    assert again.model.assessment == fitted_runs.model.assessment
-    assert all(
-        torch.equal(ours, theirs)
-        for ours, theirs in zip(
-            again.model.method.state_dict().values(), fitted_runs.model.method.state_dict().values(), strict=True
-        )
-    )
+def test_a_finished_fit_is_taken_as_it_is_and_goes_on_where_results_are_gone(
+    fitted_all, runs, cache, monkeypatch, quick_fit
+):
+    before = snapshots(runs)
+    shutil.rmtree(next(runs.glob("*/erm-fold2-*")))
+    trained = []
+    original = "outland.estimators.jobs.train_network"
+    train = __import__("outland.estimators.jobs", fromlist=["train_network"]).train_network
+    monkeypatch.setattr(original, lambda *given: trained.append(given) or train(*given))
+    again = fit(spec(), runs, minutes=5, folds=2, cache=cache)
+    assert len(trained) == 1
+    assert snapshots(runs) == before
+    first, second = fitted_all.model, again.model
+    assert second.assessment.scores == first.assessment.scores
+    assert second.weights == first.weights
+    for ours, theirs in zip(first.members, second.members, strict=True):
+        graphs = load_rows(spec(), cache).graphs
+        assert torch.equal(ours.outputs(graphs), theirs.outputs(graphs))
 
 
-def test_a_fit_that_is_killed_goes_on_and_gives_the_same_bytes(fitted_runs, whole, tmp_path, cache):
+def test_two_processes_give_what_one_gives(cache, tmp_path):
+    models = [
+        fit(spec("erm"), tmp_path / str(workers), method="erm", workers=workers, folds=2, cache=cache).model
+        for workers in (1, 2)
+    ]
+    graphs = load_rows(spec(), cache).graphs
+    assert torch.equal(*(model.predict(graphs).outputs for model in models))
+    assert models[0].assessment.scores == models[1].assessment.scores
+
+
+def test_one_method_may_be_taken_alone(cache, tmp_path, quick_fit):
+    for method in ("forest", "vrex"):
+        base = spec("erm" if method == "forest" else method)
+        model = fit(base, tmp_path, method=method, minutes=5, folds=2, cache=cache).model
+        comparison = model.assessment.comparison
+        assert [score.name for score in comparison.contenders] == [method]
+        assert comparison.reason == f"{method} was the only contender"
+        assert {member.name for member in model.members} == {method}
+        folder = save_model(model, tmp_path / f"model-{method}")
+        loaded = load_model(folder)
+        graphs = load_rows(spec(), cache).graphs
+        assert torch.equal(loaded.predict(graphs).outputs, model.predict(graphs).outputs)
+        assert loaded.assessment == model.assessment
+
+
+def test_the_users_own_test_rows_are_neither_trained_on_nor_chosen_by(cache, tmp_path, quick_fit):
+    lines = TABLE.read_text().splitlines()
+    parts = [
+        "split",
+        *("test" if row % 4 == 0 else "val" if row % 4 == 1 else "train" for row in range(len(lines) - 1)),
+    ]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True)) + "\n")
+    settings = TableSettings(str(table), target=("p_np",), split="split")
+    base = RunSpec.from_words("t", "erm", WORDS[:3], domain="column", table=settings)
+    model = fit(base, tmp_path / "runs", method="forest", minutes=5, folds=2, cache=cache).model
+    (score,) = model.assessment.scores
+    rows = load_rows(base, cache)
+    assert score.rows == len(rows["test"]) == 75
+    assert model.training.graphs == {"train": 223, "test": 75}
+    assert model.assessment.comparison.rows == 223
+    outputs = model.predict(rows.part("test")).outputs[:, 0].double().numpy()
+    assert score.score.value == pytest.approx(auc(outputs, rows.part("test").y[:, 0].numpy()), abs=1e-9)
+
+
+@pytest.mark.parametrize("domain", ["size", "cluster", "random"])
+def test_other_domains_hold_out_what_will_be_new(domain, cache, tmp_path, quick_fit):
+    model = fit(spec(domain=domain), tmp_path, method="forest", minutes=5, folds=2, cache=cache).model
+    comparison = model.assessment.comparison
+    assert (comparison.rows, comparison.folds) == ((10, 1) if domain == "size" else (60, 6))
+
+
+def test_a_fit_that_is_killed_goes_on_and_gives_the_same(cache, tmp_path):
     words = [word for setting in WORDS for word in ("--set", setting)]
-    command = [sys.executable, "-m", "outland", "fit", str(TABLE), "--target", "p_np", "--domain", "random", *words]
-    command += ["--seed", "1", "--runs", str(tmp_path / "killed"), "--out", str(tmp_path / "model")]
+    command = [sys.executable, "-m", "outland", "fit", str(TABLE), "--target", "p_np", *words, "--method", "erm"]
+    command += ["--seed", "1", "--runs", str(tmp_path / "killed"), "--out", str(tmp_path / "model"), "--folds", "2"]
     environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
-    kills = 0
-    for one, epoch in ((spec(), 2), (spec(), 4), (reference_spec(spec()), 3)):
-        checkpoints = RunFolder(tmp_path / "killed", one).path / "checkpoints"
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None:
-            if (checkpoints / f"epoch-{epoch:05d}").exists():
-                process.send_signal(signal.SIGKILL)
-                kills += 1
-                break
-            time.sleep(0.002)
-        process.wait()
-    assert kills == 3
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not [*(tmp_path / "killed").glob("*/erm-fold*")]:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "model").exists()
-    resumed = fit(spec(), tmp_path / "killed", cache=cache)
-    assert resumed.model.assessment == fitted_runs.model.assessment
-    for one in (spec(), reference_spec(spec())):
-        ours, theirs = (
-            (RunFolder(folder, one).path / "model" / "tensors.safetensors").read_bytes()
-            for folder in (tmp_path / "killed", whole)
-        )
-        assert ours == theirs
-    folders = [save_model(result.model, tmp_path / name) for name, result in (("a", resumed), ("b", fitted_runs))]
-    ours, theirs = ((folder / "tensors.safetensors").read_bytes() for folder in folders)
-    assert ours == theirs
-    assert read_snapshot(folders[0]).values["assessment"] == read_snapshot(folders[1]).values["assessment"]
+    folders = {name: tmp_path / name for name in ("killed", "whole")}
+    models = [fit(spec(), folder, method="erm", folds=2, workers=1, cache=cache).model for folder in folders.values()]
+    graphs = load_rows(spec(), cache).graphs
+    assert torch.equal(*(model.predict(graphs).outputs for model in models))
+    assert models[0].assessment.scores == models[1].assessment.scores
 
 
-def test_what_cannot_be_measured_is_left_out(fitted_runs, cache):
-    splits = load_splits(spec(), cache=cache)
-    few = replace(splits, parts={**splits.parts, "test": splits["test"][:9]})
-    assessment = assess([replace(fitted_runs.model, distance=None)], few, seed=1)
-    assert (assessment.shift, assessment.share_far) == (None, None)
-    assert assessment.of("test")[0].too_few.startswith("too few to judge (9 rows")
-    assert assessment.of("test") == evaluate_models([fitted_runs.model], few.part("test"), "test", 1)
+def test_a_second_process_is_sent_away(runs, fitted_all, cache):
+    from filelock import FileLock
+
+    (own,) = [path for path in runs.iterdir() if path.is_dir()]
+    with FileLock(own / ".lock"), pytest.raises(Busy, match="another process is working in"):
+        fit(spec(), runs, minutes=5, folds=2, cache=cache)
 
 
-def test_the_model_of_a_fit_is_that_of_its_run(fitted_runs, whole):
-    run_model = load_model(RunFolder(whole, spec()).path)
-    assert replace(fitted_runs.model, assessment=None).calibration == run_model.calibration
-    assert run_model.assessment is None
-    assert run_model.spec == fitted_runs.model.spec == spec()
+def test_time_follows_from_the_table():
+    assert default_seconds(50) == default_seconds(200) == 20
+    assert 100 < default_seconds(1000) < 160
+    assert default_seconds(2000) == default_seconds(100_000) == 300
 
 
-def test_the_reference_starts_from_the_same_recipe():
-    bare = reference_spec(spec(), recipe=None)
-    assert bare.method_params == method_settings("erm", {})
-    assert reference_spec(spec()).method_params == spec("erm").method_params
-
-
-def test_a_run_whose_model_is_gone_is_trained_again(whole, tmp_path, cache, quick_shift):
-    first = fit(spec("erm"), tmp_path, cache=cache)
-    folder = RunFolder(tmp_path, spec("erm")).path
-    weights = (folder / "model" / "tensors.safetensors").read_bytes()
-    shutil.rmtree(folder / "model")
-    again = fit(spec("erm"), tmp_path, cache=cache)
-    assert again.model.assessment == first.model.assessment
-    assert (folder / "model" / "tensors.safetensors").read_bytes() == weights
-
-
-def test_a_model_of_another_run_is_not_taken(tmp_path, cache, quick_shift):
-    fit(spec("erm"), tmp_path, cache=cache)
-    ours, other = (RunFolder(tmp_path, spec("erm", seed=seed)).path for seed in (1, 2))
-    shutil.copytree(ours, other)
-    with pytest.raises(OutlandError, match="holds the model of another run: delete it, or choose another --runs"):
-        fit(spec("erm", seed=2), tmp_path, cache=cache)
+def test_another_methods_spec_differs_in_the_method_alone():
+    ours = spec("aia:paper", "method.gamma=0.9", "train.batch_size=7", seed=4)
+    other = method_spec(ours, "erm")
+    assert (other.method, other.preset, other.code) == ("erm", "", "")
+    assert asdict(other.method_params) == asdict(spec("erm").method_params)
+    for name in ("dataset", "domain", "kind", "backbone", "train", "data", "seed", "table"):
+        assert getattr(other, name) == getattr(ours, name), name
+    assert method_spec(ours, "erm", recipe=None).method_params == method_settings("erm", {})

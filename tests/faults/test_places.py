@@ -237,7 +237,10 @@ COMMANDS = {
     "no name above": ([*FIT, "--out", "..", "--force"], "cannot become a model folder"),
     "a device": ([*FIT, "--out", "/dev/full", "--force"], "not a model folder"),
     "a long name": ([*FIT, "--out", "a" * 250], "File name too long"),
-    "a page on a device": (["explain", "{tiny}", str(children.TABLE), "--out", "/dev/full"], "must end in .html|exists"),
+    "a page on a device": (
+        ["explain", "{tiny}", str(children.TABLE), "--out", "/dev/full"],
+        "must end in .html|exists",
+    ),
     "predictions below a file": (
         ["predict", "{tiny}", str(children.TABLE), "--no-shift", "--out", "{file}/x.csv"],
         "Not a directory|File exists",

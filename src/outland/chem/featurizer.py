@@ -1,11 +1,13 @@
 """Molecules as arrays: OGB's nine atom and three bond fields, with a fixed vocabulary."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from outland.chem.descriptors import descriptors, fingerprint
 from outland.errors import OutlandError
 from outland.graphs import Features
 
@@ -14,7 +16,7 @@ _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "C
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")  # any other: STEREOANY
-_MAX_ATOMIC_NUMBER, _MAX_DEGREE, _MAX_CHARGE, _MAX_HYDROGENS, _MAX_RADICALS = 118, 10, 5, 8, 4
+_MAX_CHARGE = 5
 
 ATOMS = Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2))
 BONDS = Features(3, (5, 6, 2))
@@ -36,11 +38,16 @@ Array = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`."""
+    """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`.
+
+    Fingerprint `[256]` and descriptors `[D]` are there where they were asked for: see `chem.descriptors`.
+    """
 
     atoms: Array
     edges: npt.NDArray[np.int32]
     bonds: Array
+    fingerprint: Array | None = None
+    descriptors: npt.NDArray[np.float32] | None = None
 
 
 def rdkit() -> Any:
@@ -86,41 +93,62 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     return molecule
 
 
-def featurize(molecule: Any) -> Molecule:
-    """The arrays of an RDKit molecule; the two directions of a bond are adjacent edges."""
-    atoms = np.array([_atom(atom) for atom in molecule.GetAtoms()], dtype=np.uint8).reshape(-1, 9)
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *_bond(bond)) for bond in molecule.GetBonds()]
-    forward = np.array(bonds, dtype=np.int32).reshape(-1, 5)
-    directed = np.repeat(forward, 2, axis=0)
-    directed[1::2, :2] = forward[:, 1::-1]
-    return Molecule(atoms, np.ascontiguousarray(directed[:, :2].T), directed[:, 2:].astype(np.uint8))
+def featurize(molecule: Any, vector: bool = False) -> Molecule:
+    """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges."""
+    atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)
+    edges = ends.repeat(2, axis=1)
+    edges[:, 1::2] = ends[::-1]
+    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    return Molecule(atoms, edges, bonds.repeat(2, axis=0), *vectors)
 
 
-def _category(values: tuple[str, ...], name: str) -> int:
-    return values.index(name) if name in values else len(values)
+def _atoms(molecule: Any) -> Array:
+    """The fields of each atom `[n, 9]`. As bytes, since most of the time is the making of arrays from lists."""
+    chirality, hybridization, *_ = _categories()
+    values = [
+        value
+        for atom in molecule.GetAtoms()
+        for value in (
+            atom.GetAtomicNum() - 1 & 255,  # below 0 is 255, and so past the last category
+            chirality[atom.GetChiralTag()],
+            atom.GetTotalDegree(),
+            atom.GetFormalCharge() + _MAX_CHARGE & 255,
+            atom.GetTotalNumHs(),
+            atom.GetNumRadicalElectrons(),
+            hybridization[atom.GetHybridization()],
+            atom.GetIsAromatic(),
+            atom.IsInRing(),
+        )
+    ]
+    return np.minimum(np.frombuffer(bytes(values), np.uint8).reshape(-1, 9), _LAST_CATEGORY)
 
 
-def _capped(value: int, maximum: int) -> int:
-    return value if 0 <= value <= maximum else maximum + 1
+_LAST_CATEGORY = (np.array(ATOMS.vocabulary) - 1).astype(np.uint8)
 
 
-def _atom(atom: Any) -> tuple[int, ...]:
-    return (
-        _capped(atom.GetAtomicNum() - 1, _MAX_ATOMIC_NUMBER - 1),
-        _category(_CHIRALITY, atom.GetChiralTag().name),
-        _capped(atom.GetTotalDegree(), _MAX_DEGREE),
-        _capped(atom.GetFormalCharge() + _MAX_CHARGE, 2 * _MAX_CHARGE),
-        _capped(atom.GetTotalNumHs(), _MAX_HYDROGENS),
-        _capped(atom.GetNumRadicalElectrons(), _MAX_RADICALS),
-        _category(_HYBRIDIZATION, atom.GetHybridization().name),
-        int(atom.GetIsAromatic()),
-        int(atom.IsInRing()),
+def _bonds(molecule: Any) -> tuple[npt.NDArray[np.int32], Array]:
+    """The ends of each bond `[2, m]` and its fields `[m, 3]`."""
+    *_, bond_type, stereo = _categories()
+    ends: list[int] = []
+    values: list[int] = []
+    for bond in molecule.GetBonds():
+        ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        values += (bond_type[bond.GetBondType()], stereo[bond.GetStereo()], bond.GetIsConjugated())
+    pairs = np.array(ends, dtype=np.int32).reshape(-1, 2)
+    return np.ascontiguousarray(pairs.T), np.frombuffer(bytes(values), np.uint8).reshape(-1, 3)
+
+
+@lru_cache
+def _categories() -> tuple[dict[Any, int], ...]:
+    """The category of each value of RDKit's enumerations: chirality, hybridisation, bond type and stereo."""
+    chem = rdkit()
+    enumerations = (
+        (chem.ChiralType, _CHIRALITY),
+        (chem.HybridizationType, _HYBRIDIZATION),
+        (chem.BondType, _BOND_TYPE),
+        (chem.BondStereo, _STEREO),
     )
-
-
-def _bond(bond: Any) -> tuple[int, ...]:
-    return (
-        _category(_BOND_TYPE, bond.GetBondType().name),
-        _category(_STEREO, bond.GetStereo().name),
-        int(bond.GetIsConjugated()),
+    return tuple(
+        {value: names.index(name) if name in names else len(names) for name, value in enumeration.names.items()}
+        for enumeration, names in enumerations
     )

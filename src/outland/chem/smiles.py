@@ -1,7 +1,7 @@
 """Streams of SMILES as packed graphs, over several processes, with scaffold, canonical SMILES and fingerprint."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from outland.chem.descriptors import morgan_generator
 from outland.chem.featurizer import Molecule, featurize, parse, rdkit
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs import PackedGraphs
@@ -31,7 +32,8 @@ class MoleculeOptions:
     lenient: bool = False  # see `parse`
     scaffold: bool = True  # Bemis-Murcko, with chirality
     canonical: bool = False  # SMILES, equal for duplicates
-    fingerprint: bool = False  # Morgan's of radius 2, 2048 bits
+    fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
+    vector: bool = False  # fingerprint and descriptors in each `Molecule`: see `chem.descriptors`
 
 
 class MoleculeText(str):
@@ -94,7 +96,7 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
             chunk.failures.append((index, reason))
             continue
         chunk.indices.append(index)
-        chunk.molecules.append(featurize(molecule))
+        chunk.molecules.append(featurize(molecule, options.vector))
         if options.scaffold:
             chunk.scaffolds.append(_scaffold(molecule))
         if options.canonical:
@@ -162,9 +164,7 @@ def _scaffold(molecule: Any) -> str:
 
 
 def _fingerprint(molecule: Any) -> bytes:
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-    return bytes(GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(molecule).ToBinary())
+    return bytes(morgan_generator().GetFingerprint(molecule).ToBinary())
 
 
 def cluster(fingerprints: list[bytes]) -> Tensor:
@@ -180,8 +180,13 @@ def cluster(fingerprints: list[bytes]) -> Tensor:
     return torch.tensor([np.argmax(DataStructs.BulkTanimotoSimilarity(vector, leaders)) for vector in vectors])
 
 
-def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> PackedGraphs:
-    """Molecules as packed graphs with labels `y` and other `fields`; adjacent edges are each other's reverse."""
+def pack_molecules(
+    molecules: Sequence[Molecule], y: Tensor, environment: Tensor | None = None, extra: Mapping[str, Tensor] = {}
+) -> PackedGraphs:
+    """Molecules as packed graphs with labels `y`; adjacent edges are each other's reverse.
+
+    Molecules with vectors have them in `extra`: `fingerprint` `[G, 256]` and `descriptors` `[G, D]`.
+    """
     edge_index = torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
     edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
     starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
@@ -193,8 +198,15 @@ def pack_molecules(molecules: Sequence[Molecule], y: Tensor, **fields: Any) -> P
         edge_counts=edge_counts,
         reverse=to_smallest_int((torch.arange(len(starts)) - starts) ^ 1),
         y=y,
-        **fields,
+        environment=environment,
+        extra={**extra, **_vectors(molecules)},
     )
+
+
+def _vectors(molecules: Sequence[Molecule]) -> dict[str, Tensor]:
+    """Fingerprints and descriptors of molecules that have them."""
+    columns = {name: [getattr(molecule, name) for molecule in molecules] for name in ("fingerprint", "descriptors")}
+    return {name: torch.from_numpy(np.stack(rows)) for name, rows in columns.items() if rows[0] is not None}
 
 
 def factorize(names: Iterable[str]) -> Tensor:

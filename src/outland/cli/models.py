@@ -36,18 +36,28 @@ def fit(
     target: options.Target,
     smiles: options.Smiles = "",
     out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
-    method: options.Method = "aia",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto judges all contenders; forest, boosting, erm, aia or another of `outland list methods` (NAME, "
+            "NAME:PRESET or FILE.py:CLASS) is taken alone."
+        ),
+    ] = "auto",
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.01, help=r"About how long it may take. \[default: 5, less for tables of up to 2,000 rows]"),
+    ] = None,
     domain: Annotated[
         str | None,
         typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
     ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Parts of the table that are held out in turn.")] = 5,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
+        int | None, typer.Option(min=1, help=r"Passes of networks over the table, at most. \[default: by its size]")
     ] = None,
     balance: Annotated[
-        bool | None, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")
+        bool | None, typer.Option("--balance/--no-balance", help="Let networks draw rare classes more often.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Train ERM too, to compare with.")] = True,
     set_: options.Settings = None,
     recipe: options.Recipe = None,
     task: options.TaskKind = "auto",
@@ -64,18 +74,18 @@ def fit(
 ) -> None:
     """Train a model on a table of molecules that is meant for molecules unlike them.
 
-    Says what it finds in the table, holds out whole scaffolds, trains, judges the model on what was held out with plain
-    training (ERM) beside it, and writes a model folder. Takes minutes on two cores; the same command goes on after
-    Ctrl-C or a crash.
+    Says what it finds in the table and judges contenders on scaffolds held out of their training: networks (ERM, AIA),
+    a forest and gradient boosting on fingerprints and descriptors. The best one, or their weighted mean, is trained on
+    all rows and written to a model folder. Takes minutes on two cores; the same command goes on after Ctrl-C or a
+    crash.
     """
     from outland.estimators.fitting import fit as fit_model
     from outland.models.folder import reserved, save_model
     from outland.progress import screen
     from outland.report.dataset_text import print_description
-    from outland.report.fit_summary import score_table, summary_sentences
+    from outland.report.fit_summary import contender_table, summary_sentences
     from outland.settings import parse_assignments
-    from outland.spec import GROUPS, RunSpec, load_splits
-    from outland.training.callbacks import progress_callback
+    from outland.spec import GROUPS, RunSpec, load_rows
 
     table = Path(options.table_path(str(table)))
     folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
@@ -86,20 +96,38 @@ def fit(
     changes: dict[str, dict[str, Any]] = parse_assignments(set_ or [], GROUPS)
     given = {"epochs": epochs, "class_balance": balance}
     changes["train"] |= {name: value for name, value in given.items() if value is not None}
+    network = _network_method(method, changes["method"])
     which: dict[str, Any] = {"domain": options.table_domain(domain, split, time) or "scaffold", "seed": seed}
     start = options.chosen_recipe(recipe, str(table), settings)
-    spec = RunSpec.make(table.name, method, changes=changes, table=settings, recipe=start, **which)
-    print_description(load_splits(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
-    with options.stoppable("The same command goes on from the last checkpoint."):
-        result = fit_model(spec, runs, compare=compare, recipe=start, device=device, callback=progress_callback())
+    spec = RunSpec.make(table.name, network, changes=changes, table=settings, recipe=start, **which)
+    print_description(load_rows(spec), folder.with_name(f"{folder.name}-set-aside.csv"))
+    with options.stoppable("The same command goes on with what was trained."):
+        result = fit_model(spec, runs, method=method, minutes=minutes, folds=folds, recipe=start, device=device)
     try:
         save_model(result.model, folder, force)
     except CannotWrite as problem:
         raise CannotWrite(f"{problem}; what was trained stays in {runs}: the same command goes on from there") from None
     shown = screen(soft_wrap=True)
-    shown.print(score_table(result))
+    comparison = result.model.assessment and result.model.assessment.comparison
+    assert comparison
+    shown.print(contender_table(comparison))
     for line in summary_sentences(result, folder, str(table)):
         shown.print(line, highlight=False, markup=False)
+
+
+def _network_method(method: str, changes: dict[str, Any]) -> str:
+    """The network whose settings a fit begins with; changes of a method's settings need that method named."""
+    from outland.estimators.contenders import TREES
+    from outland.estimators.fitting import AUTO
+    from outland.methods import METHODS, is_file, split_name
+
+    if method != AUTO and method not in TREES:
+        if not is_file(method) and split_name(method)[0] not in METHODS:
+            raise unknown("method", split_name(method)[0], [AUTO, *TREES, *METHODS])
+        return method
+    if changes:
+        raise OutlandError(f"--set method.{next(iter(changes))} is a setting of one method: name it with --method")
+    return "erm"
 
 
 def _file_name(name: str) -> str:
@@ -149,7 +177,7 @@ def predict(
     data = options.table_path(data)
     if is_table(data):
         report = predict_table(loaded, Path(data), path, smiles=smiles, force=force, safe=safe_csv)
-        graphs = report.sample.graphs() if len(report.sample.molecules) >= MIN_GRAPHS else None
+        graphs = report.sample_graphs() if len(report.sample.items) >= MIN_GRAPHS else None
         lines = _label_lines(loaded, Path(data), report)
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files)

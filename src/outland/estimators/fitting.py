@@ -1,38 +1,47 @@
-"""A table into a model: trained as any run, then assessed on held-out rows with ERM beside it."""
+"""A table into a model: contenders are judged on scaffolds held out of their training, and the best trained on all."""
 
+import json
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from outland.devices import one_thread
-from outland.errors import OutlandError
-from outland.graphs import Cache, Splits
-from outland.models import Assessment, TrainedModel, evaluate_models, load_model
-from outland.models.summary import ShiftSummary
-from outland.recipes import Recipe
-from outland.shift.measure import shift_from_training
-from outland.spec import RunSpec, load_splits
-from outland.storage.raw_files import DataFolder
-from outland.training.callbacks import Callback
-from outland.training.run_folder import RunFolder
-from outland.training.runs import run
+from filelock import FileLock, Timeout
 
-REFERENCE = "erm"
+from outland.errors import Busy, OutlandError
+from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan
+from outland.estimators.contenders import NETWORKS, TREES
+from outland.estimators.delivery import deliver
+from outland.estimators.jobs import Job, Workshop
+from outland.estimators.judgement import compare, judge
+from outland.estimators.out_of_fold import HeldOut, OutOfFold, out_of_fold
+from outland.estimators.runner import Runner
+from outland.graphs import Cache
+from outland.methods import is_file
+from outland.models import TrainedModel
+from outland.recipes import Recipe
+from outland.spec import RunSpec
+from outland.storage.files import canonical_json, digest, read_json, writable_folder, write_text
+from outland.tables.folds import FOLDS
+from outland.training.targets import prepare_targets, standardize
+from outland.workers import available_cores
+
+AUTO = "auto"
+_MINUTES = 5.0
+_QUICK_ROWS, _QUICK_SECONDS = 200, 20.0  # a table of so many rows takes about so long
+_PLANNED = 0.85  # share of the time that is planned; the rest is for what nobody foresees
+_STARTING = 4.0  # seconds until worker processes are there
+_OVERDUE = 1.0  # share of the time after which no fold of a network is begun, where trees can do without it
+_TREES = 0.4  # share of the time that trees may take
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """A fitted model.
-
-    Args:
-        model: with its assessment.
-        reference: ERM, trained in the same way; None where the model is ERM itself or none was asked for.
-        seconds: in all.
-    """
+    """A fitted model with its assessment, and how long it took in all."""
 
     model: TrainedModel
-    reference: TrainedModel | None
     seconds: float
 
 
@@ -40,71 +49,152 @@ def fit(
     spec: RunSpec,
     runs: Path | str,
     *,
-    compare: bool = True,
+    method: str = AUTO,
+    minutes: float | None = None,
+    folds: int = FOLDS,
     recipe: Recipe | Literal["auto"] | None = "auto",
     device: str = "cpu",
+    workers: int | None = None,
     cache: Cache | None = None,
-    data: DataFolder | None = None,
-    callback: Callback | None = None,
 ) -> FitResult:
-    """Train on `train`, select the epoch and calibrate on `val`, assess on both and on `test`, which selects nothing.
+    """Judge contenders on held-out scaffolds, train what is delivered on all rows, calibrate it by the held-out rows.
 
-    Runs that are finished in `runs` are taken from there, and interrupted ones go on, so that the same call resumes
-    after a crash.
+    Each training that is finished stays in `runs`, and so does the plan: the same call goes on after a crash.
 
     Args:
-        spec: of the model.
+        spec: of the table, with the settings of networks; its method is the contender, unless `method` says otherwise.
         runs: folder of runs.
-        compare: train ERM too, to compare with.
-        recipe: of ERM's settings, as in `RunSpec.make`.
-        device, cache, data, callback: as in `run`.
+        method: `auto` for all contenders; `forest` or `boosting` for one alone; anything else for the spec's own.
+        minutes: to take, about; by default 5, less for tables of up to 2,000 rows.
+        folds: how many.
+        recipe: of other networks' settings, as in `RunSpec.make`.
+        device: of networks.
+        workers: processes; by default one a core, up to the number of folds, and one where networks are on a GPU.
+        cache: of prepared tables.
     """
     started = time.perf_counter()
-    specs = [spec]
-    if compare and spec.method != REFERENCE:
-        specs.append(reference_spec(spec, recipe))
-    where: dict[str, Any] = {"device": device, "cache": cache, "data": data, "callback": callback}
-    with one_thread():
-        models = [_run_model(each, runs, **where) for each in specs]
-    splits = load_splits(spec, cache=cache, data=data)
-    model = replace(models[0], assessment=assess(models, splits, spec.seed))
-    return FitResult(model, models[1] if len(models) > 1 else None, time.perf_counter() - started)
+    networks = network_specs(spec, method, recipe)
+    names = [*(TREES if method == AUTO else [method] if method in TREES else []), *networks]
+    cache_folder = None if cache is None else cache.folder
+    workshop = Workshop(spec, networks, _folder(runs, spec, networks, folds), folds, device, cache_folder)
+    with _claimed(workshop.folder):
+        seconds = 60 * minutes if minutes is not None else default_seconds(len(workshop.rows["train"]))
+        if workers is None:
+            workers = min(available_cores(), folds) if device == "cpu" else 1
+        with Runner(workshop, workers, started, seconds).started() as runner:
+            plan = _kept_plan(runner, names, seconds)
+            contenders, held_out = _out_of_fold(runner, names, plan)
+            judgement = judge(contenders, held_out)
+            comparison = compare(contenders, judgement, held_out, held_out.graphs(workshop.rows), spec.seed)
+            left_out = {**plan.left_out, **runner.failures}
+            comparison = comparison.model_copy(update={"left_out": left_out, "notes": list(plan.notes)})
+            model = deliver(runner, plan, contenders, held_out, judgement, comparison)
+    return FitResult(model, time.perf_counter() - started)
 
 
-def _run_model(spec: RunSpec, runs: Path | str, *, device: str, **where: Any) -> TrainedModel:
-    """The model of a run, which is resumed, or begun anew if it is finished and its model is gone."""
-    folder = RunFolder(runs, spec)
-    lost = folder.record_path.exists() and not (folder.path / "model").is_dir()
-    run(spec, runs, resume=not lost, force=lost, device=device, **where)
-    model = load_model(folder.path, device, trust_code=bool(spec.code))  # a method that the user has named himself
-    if model.spec.key != spec.key:
-        raise OutlandError(f"{folder.path} holds the model of another run: delete it, or choose another --runs")
-    return model
+def default_seconds(rows: int) -> float:
+    """The time of a fit that nobody limited: 20 seconds for 200 rows, up to 5 minutes for 2,000."""
+    return float(min(60 * _MINUTES, _QUICK_SECONDS * max(1.0, rows / _QUICK_ROWS) ** 1.2))
 
 
-def reference_spec(spec: RunSpec, recipe: Recipe | Literal["auto"] | None = "auto") -> RunSpec:
-    """ERM with the recipe's settings, on the same data, network and training loop."""
+def network_specs(
+    spec: RunSpec, method: str = AUTO, recipe: Recipe | Literal["auto"] | None = "auto"
+) -> dict[str, RunSpec]:
+    """The specs of the networks among the contenders, by name."""
+    if method == AUTO:
+        return {name: method_spec(spec, name, recipe) for name in NETWORKS}
+    if method in TREES:
+        return {}
+    return {spec.method.rpartition(":")[2] if is_file(spec.method) else spec.method: spec}
+
+
+def method_spec(spec: RunSpec, method: str, recipe: Recipe | Literal["auto"] | None = "auto") -> RunSpec:
+    """The spec with another method and the recipe's settings for it, on the same data, network and training loop."""
+    if spec.method == method:
+        return spec
     which: dict[str, Any] = {"domain": spec.domain, "kind": spec.kind, "table": spec.table, "recipe": recipe}
-    erm = RunSpec.make(spec.dataset, REFERENCE, data_checksum=spec.data_checksum, **which)
-    return replace(spec, method=erm.method, method_params=erm.method_params, preset="", code="")
+    other = RunSpec.make(spec.dataset, method, data_checksum=spec.data_checksum, **which)
+    return replace(spec, method=other.method, method_params=other.method_params, preset="", code="")
 
 
-def assess(models: list[TrainedModel], splits: Splits, seed: int) -> Assessment:
-    """Scores of the first model, beside the second, on validation and held-out rows; how far the latter are."""
-    scores = [score for part in ("val", "test") for score in evaluate_models(models, splits.part(part), part, seed)]
-    model, held_out = models[0], splits.part("test")
-    distances = model.predict(held_out).distances
-    share_far = None
-    if distances is not None and model.distance is not None:
-        flags = model.distance.flags(distances)
-        share_far = flags.count("far") / len(flags)
-    return Assessment(scores=scores, share_far=share_far, shift=_shift(model, splits, seed))
+def _folder(runs: Path | str, spec: RunSpec, networks: Mapping[str, RunSpec], folds: int) -> Path:
+    """The folder of a fit's jobs: another one where anything but the minutes differs."""
+    plain = {"spec": spec.key, "folds": folds, "networks": {name: each.key for name, each in networks.items()}}
+    return Path(runs) / f"{spec.dataset}-{spec.domain}-fit-seed{spec.seed}-{digest(canonical_json(plain))[:12]}"
 
 
-def _shift(model: TrainedModel, splits: Splits, seed: int) -> ShiftSummary | None:
-    """GCS from training to held-out rows, to compare new tables with; None where they are too few."""
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder, so that no second process works in it."""
+    writable_folder(folder)
     try:
-        result = shift_from_training(model, splits.part("test"), seed=seed)
-    except OutlandError:
-        return None
-    return ShiftSummary(gcs=result.covariate.mean, null=result.null.mean, domain_accuracy=result.accuracy.mean)
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise Busy(f"another process is working in {folder}") from None
+
+
+def _kept_plan(runner: Runner, names: Sequence[str], seconds: float) -> Plan:
+    """The plan for these contenders and this time, which is made once: a fit that goes on keeps to it."""
+    name = digest(canonical_json({"names": list(names), "seconds": round(seconds)}))[:12]
+    path = runner.workshop.folder / f"plan-{name}.json"
+    if path.exists():
+        return Plan.from_json(read_json(path))
+    plan = _plan(runner, names)
+    write_text(path, json.dumps(plan.to_json(), indent=1) + "\n")
+    return plan
+
+
+def _plan(runner: Runner, names: Sequence[str]) -> Plan:
+    """What there is time for, by the time of one fold of each kind of trees and of a few steps of each network."""
+    workshop = runner.workshop
+    trees, networks = [name for name in names if name in TREES], [name for name in names if name not in TREES]
+    probes = {name: Job(name) for name in networks}
+    first = {name: Job(name, fold=0) for name in trees}
+    runner.execute([*probes.values(), *first.values()], "Measuring times")
+    folds = workshop.folds
+    first_repeat = sum(fold.repeat == 0 for fold in folds)
+    seconds = _seconds(runner, first.values())
+    spent = seconds + _seconds(runner, probes.values())
+    computing = runner.workers * (_PLANNED * runner.seconds - _STARTING) - spent
+    limit = affordable_folds(seconds, _TREES * computing, first_repeat, len(folds)) if trees else len(folds)
+    rates = {name: workshop.seconds_per_row(job) for name, job in probes.items() if name not in runner.failures}
+    if not rates:
+        return Plan((), limit, 0, 0)
+    sizes = [(len(fold.train), len(fold.held_out)) for fold in folds[:limit]]
+    costs = Costs(rates, len(workshop.rows["train"]), sizes, min(first_repeat, limit))
+    wanted, is_fixed = _wanted_epochs(workshop, networks[0])
+    return make_plan(costs, wanted, computing - limit * seconds, is_fixed)
+
+
+def _seconds(runner: Runner, jobs: Iterable[Job]) -> float:
+    """Of computing, of jobs that did not fail."""
+    done = runner.results([job for job in jobs if job.contender not in runner.failures])
+    return float(sum(result.values["seconds"] for result in done))
+
+
+def _wanted_epochs(workshop: Workshop, network: str) -> tuple[int, bool]:
+    """The epochs that the settings ask for, and whether the user has fixed them."""
+    spec = workshop.networks[network]
+    drawn = len(prepare_targets(workshop.rows, spec).splits["train"])
+    return spec.train.with_epochs_for(drawn).epochs, spec.train.total_samples is None
+
+
+def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list[OutOfFold], HeldOut]:
+    """Out-of-fold outputs of all contenders that the plan has, on the same folds."""
+    names = [name for name in names if name in TREES or name in plan.networks]
+    jobs = {
+        name: [Job(name, fold, 0 if name in TREES else plan.epochs) for fold in range(plan.folds)] for name in names
+    }
+    trees, networks = (
+        [job for name in names if (name in TREES) is kind for job in jobs[name]] for kind in (True, False)
+    )
+    runner.execute(trees, "Judging trees")
+    until = _OVERDUE * runner.seconds if trees else None
+    for job in runner.execute(networks, "Judging networks", until):
+        runner.failures.setdefault(job.contender, "its folds took longer than was planned: give it more --minutes")
+    judged = [name for name in names if name not in runner.failures]
+    if not judged:
+        raise OutlandError(f"no contender could be trained: {next(iter(runner.failures.values()))}")
+    held_out = HeldOut.of(standardize(runner.workshop.rows), runner.workshop.folds[: plan.folds])
+    return [out_of_fold(name, runner.results(jobs[name]), held_out) for name in judged], held_out

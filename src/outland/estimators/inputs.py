@@ -71,7 +71,7 @@ def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) ->
         raise BadInput("there are no rows")
     if hasattr(objects[0], "edge_index"):
         return _graphs(objects)
-    return _molecules(objects, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters))
+    return _molecules(objects, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters, vector=True))
 
 
 def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:

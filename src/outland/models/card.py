@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from outland.models.comparison_text import comparison_section
 from outland.models.messages import (
     MASK_MEANING,
     METRICS,
+    calibration_phrase,
     calibration_sentence,
     distance_phrase,
     format_score,
-    threshold_phrase,
 )
 from outland.models.model import TrainedModel
 from outland.models.summary import PartScore
@@ -18,7 +19,9 @@ _PARTS = {"val": "validation", "test": "held out"}
 
 def card(model: TrainedModel) -> str:
     """The card of a model."""
-    sections = [_description(model), _training(model), _scores(model), _usage(model)]
+    compared = None if model.assessment is None else model.assessment.comparison
+    contenders = "" if compared is None else comparison_section(compared)
+    sections = [_description(model), _training(model), _scores(model), contenders, _usage(model)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -30,9 +33,19 @@ def _description(model: TrainedModel) -> str:
     each = f" for each of {targets}" if len(model.targets) > 1 else ""
     return (
         f"# Model{title}\n\n"
-        f"Reads {model.kind} and answers with {answer}{each}. Trained by {model.method.name} ({model.method.citation}) "
-        f"with outland; held-out rows imitate the shift by {escape(spec.domain or 'given parts')}."
+        f"Reads {model.kind} and answers with {answer}{each}. {_members(model)}; "
+        f"held-out rows imitate the shift by {escape(spec.domain or 'given parts')}."
     )
+
+
+def _members(model: TrainedModel) -> str:
+    """Who predicts, with the share of each in the mean where there are several."""
+    citation = "" if model.method is None else f" ({model.method.citation})"
+    if len(model.members) == 1:
+        return f"Trained by {model.members[0].name}{citation} with outland"
+    weights = model.weights or (1 / len(model.members),) * len(model.members)
+    shares = [f"{weight:.0%} {member.name}" for member, weight in zip(model.members, weights, strict=True)]
+    return f"The mean of {len(model.members)} models, trained with outland: {', '.join(shares)}"
 
 
 def _training(model: TrainedModel) -> str:
@@ -46,7 +59,10 @@ def _training(model: TrainedModel) -> str:
         lines.append(f"- classes in training: {', '.join(f'{escape(name)} {count:,}' for name, count in counts)}")
     if training.class_counts != training.class_draws:
         lines.append("- rare classes were drawn more often; probabilities are corrected for it")
-    lines.append(f"- {training.epochs} epochs, the best one (number {training.best_epoch + 1}) by validation rows")
+    if "val" in training.graphs:
+        lines.append(f"- {training.epochs} epochs, the best one (number {training.best_epoch + 1}) by validation rows")
+    elif training.epochs:
+        lines.append(f"- {training.epochs} epochs, as many as were best for the rows that folds held out")
     device = escape(training.platform.get("device", "cpu"))
     lines.append(f"- {training.seconds:.0f} s on {device}; seed {model.spec.seed}; run {model.spec.key}")
     return "## Training\n\n" + "\n".join(lines)
@@ -55,7 +71,7 @@ def _training(model: TrainedModel) -> str:
 def _scores(model: TrainedModel) -> str:
     if model.assessment is None:
         return ""
-    lines = ["| rows | target | metric | this model | 95% interval | ERM |", "|---|---|---|---|---|---|"]
+    lines = ["| rows | target | metric | this model | 95% interval |", "|---|---|---|---|---|"]
     lines += [_score_row(score) for score in model.assessment.scores]
     classes = [escape(name) for name in model.classes]
     held_out = model.assessment.of("test")
@@ -64,24 +80,20 @@ def _scores(model: TrainedModel) -> str:
 
 
 def _score_row(score: PartScore) -> str:
-    metric, reference = score.metric, score.reference
-    interval, erm = "–", "–"
-    if not score.too_few:
-        if score.score.low is not None:
-            interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
-        erm = "–" if reference is None else format_score(reference.value, metric)
+    metric, interval = score.metric, "–"
+    if not score.too_few and score.score.low is not None:
+        interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
     value = score.too_few or format_score(score.score.value, metric)
     part = _PARTS.get(score.part, escape(score.part))
-    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} | {erm} |"
+    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} |"
 
 
 def _usage(model: TrainedModel) -> str:
     lines = []
     if model.classes:
-        temperatures = ", ".join(f"{temperature:.2f}" for temperature in model.calibration.temperature)
-        lines.append(f"- Probabilities are scaled on validation rows (T = {temperatures}).")
+        lines.append(f"- {calibration_phrase(model)}")
     if model.task.kind == "binary":
-        lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is {threshold_phrase(model)}.")
+        lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is called so above one half.")
     if model.distance is not None:
         lines.append(
             f"- `distance` is {distance_phrase(model, 'row')}. It is taken in the model's own embedding. Trust rows "
@@ -96,7 +108,7 @@ def _usage(model: TrainedModel) -> str:
         lines.append(
             "- The method is in a file of its own, `method.py` here: loading the model runs it, if you say so."
         )
-    if model.method.has_masks:
+    if model.method is not None and model.method.has_masks:
         lines.append(f"- Explanations part a {model.kind.removesuffix('s')} in two. {MASK_MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from outland.errors import OutlandError, counted
-from outland.graphs import PackedGraphs
+from outland.graphs import PackedGraphs, Task
 from outland.graphs.schema import Metric
 from outland.models.model import Predictions, TrainedModel
 from outland.models.summary import CalibrationCheck, Interval, PartScore
+from outland.tables.folds import are_acyclic
 
 Array = npt.NDArray[np.float64]
 _DRAWS = 1000
@@ -18,7 +18,11 @@ _FEWEST_GROUPS = 10  # scaffolds, below which a bootstrap over them says little
 
 
 def evaluate_models(
-    models: Sequence[TrainedModel], graphs: PackedGraphs, part: str = "test", seed: int = 0
+    models: Sequence[TrainedModel],
+    graphs: PackedGraphs,
+    part: str = "test",
+    seed: int = 0,
+    predictions: Sequence[Predictions] | None = None,
 ) -> list[PartScore]:
     """Scores of the first model on each target, and of the second, the reference, where there is one.
 
@@ -31,9 +35,10 @@ def evaluate_models(
         graphs: with labels in their own units; `extra["scaffold"]` groups them, where it is there.
         part: what the graphs are called in the result.
         seed: of the bootstrap.
+        predictions: of the models on the graphs, where they are known already, or out-of-fold ones.
     """
-    predictions = [model.predict(graphs) for model in models]
-    groups = _groups(graphs)
+    predictions = [model.predict(graphs) for model in models] if predictions is None else predictions
+    groups = scaffold_groups(graphs)
     labels = graphs.y.reshape(len(graphs), -1).double().numpy()
     if labels.shape[1] != len(models[0].targets):
         count = counted(labels.shape[1], "label")
@@ -49,6 +54,42 @@ def evaluate_models(
         named = {"part": part, "target": target, "calibration": calibration, "mean_error": mean_error}
         scores.append(score.model_copy(update=named))
     return scores
+
+
+def compare_outputs(
+    outputs: Sequence[Array], y: Array, groups: Array, task: Task, seed: int = 0
+) -> list[tuple[Interval, Interval]]:
+    """Score of each of several outputs `[n, outputs]`, the mean over targets, and its difference from the first's.
+
+    Intervals are paired: in each draw of groups all are scored on the same rows.
+
+    Args:
+        outputs: logits, log-probabilities of classes, or numbers in the units of the labels.
+        y: labels `[n, T]`, NaN where unknown.
+        groups: that are drawn whole `[n]`, as `scaffold_groups` has them.
+        task: what is predicted.
+        seed: of the bootstrap.
+    """
+    ranked = [each.argmax(1)[:, None].astype(np.float64) if task.kind == "multiclass" else each for each in outputs]
+    targets, metric = y.shape[1], _METRICS[task.kind][1]
+
+    def mean_metric(columns: Array, labels: Array) -> float | None:
+        known = [~np.isnan(label) for label in labels.T]
+        pairs = zip(columns.T, labels.T, known, strict=True)
+        values = [metric(column[rows], label[rows]) if rows.any() else None for column, label, rows in pairs]
+        scores = [value for value in values if value is not None]
+        return float(np.mean(scores)) if scores else None
+
+    count = max(_DRAWS // targets, _DRAWS // 5)
+    draws = _bootstrap(ranked, y, _members(groups), mean_metric, seed, count)
+    values = [mean_metric(each, y) for each in ranked]
+    result = []
+    for index, value in enumerate(values):
+        difference = Interval(value=None)
+        if value is not None and values[0] is not None:
+            difference = _interval(value - values[0], draws[:, index] - draws[:, 0], count)
+        result.append((_with_width(_interval(value, draws[:, index], count)), difference))
+    return result
 
 
 def _score(
@@ -112,29 +153,14 @@ def check_calibration(
     return CalibrationCheck(mean_probability=mean, observed_rate=right, accuracy=right)
 
 
-def _groups(graphs: PackedGraphs) -> Array:
+def scaffold_groups(graphs: PackedGraphs) -> Array:
     """A number for the scaffold of each graph; a number of its own for a graph that has none."""
     singles: Array = -1.0 - np.arange(len(graphs), dtype=np.float64)
     if "scaffold" not in graphs.extra:
         return singles
-    groups: Array = np.where(_are_ringless(graphs), singles, graphs.extra["scaffold"].numpy()).astype(np.float64)
+    scaffolds = graphs.extra["scaffold"].numpy()
+    groups: Array = np.where(are_acyclic(graphs).numpy(), singles, scaffolds).astype(np.float64)
     return groups
-
-
-def _are_ringless(graphs: PackedGraphs) -> npt.NDArray[np.bool_]:
-    """Which graphs have as many edges as a forest: their nodes, less one for each connected component."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    first = torch.cumsum(graphs.node_counts, 0) - graphs.node_counts
-    source, target = (graphs.edge_index.long() + first.repeat_interleave(graphs.edge_counts)).numpy()
-    nodes = len(graphs.x)
-    adjacency = coo_array((np.ones(len(source)), (source, target)), shape=(nodes, nodes))
-    _, component = connected_components(adjacency, directed=False)
-    owner = torch.arange(len(graphs)).repeat_interleave(graphs.node_counts).numpy()
-    components = np.bincount(owner[np.unique(component, return_index=True)[1]], minlength=len(graphs))
-    ringless: npt.NDArray[np.bool_] = graphs.edge_counts.numpy() == 2 * (graphs.node_counts.numpy() - components)
-    return ringless
 
 
 def _members(groups: Array) -> list[npt.NDArray[np.intp]]:
@@ -150,10 +176,11 @@ def _bootstrap(
     members: list[npt.NDArray[np.intp]],
     metric: Callable[[Array, Array], float | None],
     seed: int,
+    count: int = _DRAWS,
 ) -> Array:
-    """The metric of each column in a thousand draws of groups `[draws, columns]`; none where groups are few."""
+    """The metric of each column in `count` draws of groups `[draws, columns]`; none where groups are few."""
     generator, rows_of_draws = np.random.default_rng(seed), []
-    for _ in range(_DRAWS if len(members) >= _FEWEST_GROUPS else 0):
+    for _ in range(count if len(members) >= _FEWEST_GROUPS else 0):
         rows = np.concatenate([members[group] for group in generator.integers(len(members), size=len(members))])
         values = [metric(column[rows], y[rows]) for column in columns]
         if None not in values:
@@ -161,8 +188,8 @@ def _bootstrap(
     return np.array(rows_of_draws, dtype=np.float64).reshape(-1, len(columns))
 
 
-def _interval(value: float | None, draws: Array) -> Interval:
-    if value is None or len(draws) < _DRAWS // 2:
+def _interval(value: float | None, draws: Array, count: int = _DRAWS) -> Interval:
+    if value is None or len(draws) < count // 2:
         return Interval(value=value)
     low, high = np.quantile(draws, [0.025, 0.975])
     return Interval(value=value, low=float(low), high=float(high))
@@ -192,6 +219,11 @@ def accuracy(classes: Array, y: Array) -> float | None:
 def rmse(numbers: Array, y: Array) -> float | None:
     """Root mean squared error."""
     return float(np.sqrt(np.square(numbers - y).mean()))
+
+
+def metric_of(task: Task) -> Metric:
+    """The metric that scores of a task are in."""
+    return _METRICS[task.kind][0]
 
 
 _METRICS: dict[str, tuple[Metric, Callable[[Array, Array], float | None]]] = {

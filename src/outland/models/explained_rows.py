@@ -12,7 +12,8 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.explanations import explain_weights
 from outland.models.model import TrainedModel
-from outland.models.table_predictions import predict_molecules, predict_rows, trained_column
+from outland.models.predicted_rows import predict_molecules, predict_rows
+from outland.models.table_predictions import trained_column
 from outland.tables.columns import find_smiles_column
 from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import parse_number
@@ -62,7 +63,7 @@ def explain_table(
     table = list(islice(read_rows(path), most))
     rows: list[ExplainedRow] = []
     for chunk in read_molecules(
-        (row[smiles] for row in table), MoleculeOptions(scaffold=False), f"Explaining {path.name}"
+        (row[smiles] for row in table), MoleculeOptions(scaffold=False, vector=True), f"Explaining {path.name}"
     ):
         texts = [table[index][smiles] for index in chunk.indices]
         known = are_training_rows(texts, model.training_hashes)
@@ -77,10 +78,11 @@ def explain_table(
                     index + 1,
                     cells,
                     cells[smiles],
-                    prediction,
+                    {} if "outland_problem" in prediction else prediction,
                     tuple(atoms.tolist()),
                     tuple(bonds[::2].tolist()),  # the two directions of a bond stand side by side
                     truth=_truth(cells.get(target, ""), model) if target else "",
+                    problem=prediction.get("outland_problem", ""),
                     is_training=seen,
                 )
             )

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from outland.devices import one_thread
+from outland.errors import OutlandError
 from outland.graphs import Batches, GraphBatch, PackedGraphs
 from outland.methods import Method
-from outland.models.model import BATCH_SIZE, TrainedModel
+from outland.models.members import BATCH_SIZE
+from outland.models.model import TrainedModel
 from outland.nn import Mask
 from outland.nn.layers import FeatureEncoder
 
@@ -35,22 +37,30 @@ class Weights:
 
 def explain_weights(model: TrainedModel, graphs: PackedGraphs, target: int = 0) -> Weights:
     """Node and edge weights that the model's predictions of a target rest on."""
-    kind = STABLE if model.method.has_masks else SALIENCY
+    method = _require_method(model)
+    kind = STABLE if method.has_masks else SALIENCY
     node, edge = [], []
     with one_thread():
         for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH_SIZE):
-            mask = _stable_mask(model.method, batch) if kind == STABLE else saliency(model.method, batch, target)
+            mask = _stable_mask(method, batch) if kind == STABLE else saliency(method, batch, target)
             node.append(mask.node.detach().float().cpu())
             edge.append(mask.edge.detach().float().cpu())
     return Weights(torch.cat(node), torch.cat(edge), kind)
 
 
+def _require_method(model: TrainedModel) -> Method:
+    if model.method is None:
+        raise OutlandError(f"{model.name} has no network: nothing weighs its atoms")
+    return model.method
+
+
 def weights_phrase(model: TrainedModel) -> str:
     """How the weights come about, for a reader."""
-    if model.method.has_masks:
-        return f"the stable mask that {model.method.name} has learned: what is shaded weighs at least one half"
+    method = _require_method(model)
+    if method.has_masks:
+        return f"the stable mask that {method.name} has learned: what is shaded weighs at least one half"
     return (
-        f"gradient saliency, for {model.method.name} learns no mask: what is shaded moves the prediction at least half "
+        f"gradient saliency, for {method.name} learns no mask: what is shaded moves the prediction at least half "
         f"as much as the {'atom' if model.kind == 'molecules' else 'node'} that moves it most"
     )
 

@@ -2,19 +2,17 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from outland.errors import counted
 from outland.graphs.schema import Metric
+from outland.models.comparison import Comparison
+from outland.models.plain import Interval, Plain
 
 _FEWEST, _FEWEST_OF_A_CLASS = 20, 10  # rows, below which a score is luck
 
 
-class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class TrainingSummary(_Plain):
+class TrainingSummary(Plain):
     """How a model was trained.
 
     Attributes:
@@ -30,21 +28,13 @@ class TrainingSummary(_Plain):
     best_epoch: int
     seconds: float
     graphs: dict[str, int]
-    class_counts: list[int] = []
-    class_draws: list[int] = []
-    data: dict[str, Any] = {}
-    platform: dict[str, str] = {}
+    class_counts: list[int] = Field(default_factory=list)
+    class_draws: list[int] = Field(default_factory=list)
+    data: dict[str, Any] = Field(default_factory=dict)
+    platform: dict[str, str] = Field(default_factory=dict)
 
 
-class Interval(_Plain):
-    """A value with its 95 % bootstrap interval; None where it cannot be computed."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-class CalibrationCheck(_Plain):
+class CalibrationCheck(Plain):
     """Predicted probabilities against labels.
 
     Attributes:
@@ -58,7 +48,7 @@ class CalibrationCheck(_Plain):
     accuracy: float
 
 
-class PartScore(_Plain):
+class PartScore(Plain):
     """The score of models on one target in one part.
 
     Attributes:
@@ -97,7 +87,7 @@ class PartScore(_Plain):
         return f"too few to judge ({few})"
 
 
-class ShiftSummary(_Plain):
+class ShiftSummary(Plain):
     """GCS from training to held-out graphs, its value between random halves, and a domain classifier's accuracy."""
 
     gcs: float
@@ -105,16 +95,18 @@ class ShiftSummary(_Plain):
     domain_accuracy: float
 
 
-class Assessment(_Plain):
+class Assessment(Plain):
     """How a model does on rows that were held out.
 
     Attributes:
-        scores: by part and target, validation first.
+        scores: by part and target.
+        comparison: of the contenders that the model was chosen from, where there were any.
         share_far: of the held-out rows.
         shift: from training to held-out rows, where there are enough of them.
     """
 
     scores: list[PartScore]
+    comparison: Comparison | None = None
     share_far: float | None = None
     shift: ShiftSummary | None = None
 

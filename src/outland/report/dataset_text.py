@@ -38,7 +38,8 @@ def describe_dataset(splits: Splits) -> list[str]:
         f"{counted(scaffolds, 'scaffold')}; from {int(atoms.min())} to {int(atoms.max())} atoms, half of them up to "
         f"{int(atoms.median())}"
     )
-    lines.append(f"{counted(splits.schema.environments, 'training environment')}, by {source['environments']}")
+    if "environments" in source:
+        lines.append(f"{counted(splits.schema.environments, 'training environment')}, by {source['environments']}")
     return lines
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from outland.models import TrainedModel
 from outland.models.explained_rows import ExplainedRow
 from outland.models.explanations import weights_phrase
-from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase, threshold_phrase
+from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase
 from outland.report.summaries import training_rows_notes
 
 _MIN_STD = 0.05  # of weights, below which a mask counts as constant
@@ -45,13 +45,13 @@ def node_and_edge(model: TrainedModel) -> tuple[str, str]:
 def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
     """What shaded and pale parts of the drawings mean."""
     node, edge = node_and_edge(model)
-    lines, layers = [f"Shading is {weights_phrase(model)}."], model.method.mask_depth
-    if model.method.has_masks:
+    lines, method = [f"Shading is {weights_phrase(model)}."], model.method
+    if method is not None and method.has_masks:
         lines.append(f"Pale parts are environment. {MASK_MEANING}")
-    if model.method.has_masks and layers:
+    if method is not None and method.has_masks and method.mask_depth:
         lines.append(
-            f"Each {node} stands for its neighbourhood: {model.method.name} weighs {node}s after {layers} layers of "
-            f"message passing, which reach up to {layers} {edge}s away."
+            f"Each {node} stands for its neighbourhood: {method.name} weighs {node}s after {method.mask_depth} layers "
+            f"of message passing, which reach up to {method.mask_depth} {edge}s away."
         )
     lines += [
         constant_weights_note(nodes, edges, (f"{node}s", f"{edge}s")),
@@ -65,11 +65,11 @@ def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
     lines, noun = [], "molecule" if model.kind == "molecules" else "graph"
     if len(model.classes) == 2:
         lines.append(
-            f"Probability is of “{model.classes[1]}”, scaled on validation rows; a {noun} is "
-            f"{threshold_phrase(model, target)}."
+            f"Probability is of “{model.classes[1]}”, calibrated on rows not trained on; a {noun} is "
+            "called so above one half."
         )
     elif model.classes:
-        lines.append("Probability is of the class called, scaled on validation rows.")
+        lines.append("Probability is of the class called, calibrated on rows not trained on.")
     elif known:
         tolerance, meaning = error_tolerance(model, target)
         lines.append(f"A prediction counts as right where it is off by at most {tolerance:.3g}, {meaning}.")

@@ -43,7 +43,7 @@ def explain_page(
         made=time.strftime("%Y-%m-%d"),
         notes=notes,
         any_seen=seen > 0,
-        stable=model.method.has_masks,
+        stable=model.method is not None and model.method.has_masks,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
         known=known,

@@ -7,56 +7,64 @@ from rich.table import Table
 from outland.errors import counted
 from outland.estimators.fitting import FitResult
 from outland.models import PartScore
+from outland.models.comparison import Comparison
+from outland.models.comparison_text import contender_label, format_difference, format_interval
 from outland.models.messages import METRICS, calibration_sentence, format_score
-from outland.models.summary import Interval
 
-_NOTABLE = 0.1  # difference of validation and held-out score above which it is mentioned
 _HELD_OUT = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
-_PARTS = {"val": "validation", "test": "held out"}
+_MISCALIBRATED = 0.1  # expected calibration error from which probabilities are only a ranking
 
 
-def score_table(result: FitResult) -> Table:
-    """The scores of the model, and of ERM beside it, a row for each part and target."""
-    assert result.model.assessment is not None
-    scores, several = result.model.assessment.scores, len(result.model.targets) > 1
-    names = [model.method.name for model in (result.model, result.reference) if model is not None]
-    metric = scores[0].metric
+def contender_table(comparison: Comparison) -> Table:
+    """The contenders on the same held-out rows, the least loss first."""
+    metric = comparison.metric
     unit = "" if metric == "rmse" else ", in %"
-    columns = ["rows", *(["target"] if several else []), "how many", *names]
-    table = Table(*columns, title=f"{METRICS[metric]}{unit} (95% interval)")
-    for score in scores:
-        intervals = [score.score, *([] if score.reference is None else [score.reference])]
-        target = [score.target] if several else []
-        values = [score.too_few or _format(interval, metric) for interval in intervals]
-        table.add_row(_PARTS[score.part], *target, f"{score.rows:,}", *values)
+    loss = "squared error" if metric == "rmse" else "log-loss"
+    title = f"{counted(comparison.rows, 'molecule')} held out in {counted(comparison.folds, 'fold')}"
+    columns = [f"{METRICS[metric]}{unit} (95% interval)", "against what is delivered", loss, "share", "training"]
+    table = Table("contender", *columns, title=title)
+    for score in comparison.contenders:
+        share = "" if score.weight is None else f"{score.weight:.0%}"
+        delivered = score.name == comparison.delivered
+        table.add_row(
+            contender_label(score),
+            format_interval(score.score, metric),
+            "delivered" if delivered else format_difference(score.difference, metric),
+            f"{score.loss:.3f}",
+            share,
+            f"{score.seconds:.0f} s" if score.seconds else "",
+            style="bold" if delivered else None,
+        )
     return table
 
 
-def _format(interval: Interval, metric: str) -> str:
-    value, low, high = (format_score(number, metric) for number in (interval.value, interval.low, interval.high))
-    return value if interval.low is None else f"{value} ({low} to {high})"
-
-
 def summary_sentences(result: FitResult, folder: Path, table: str) -> list[str]:
-    """How good the model is, against ERM, how long it took, and what to do next."""
-    model, sentences = result.model, []
-    assert model.assessment is not None
-    for validation, score in zip(model.assessment.of("val"), model.assessment.of("test"), strict=True):
-        lines = [
-            _quality(result, score),
-            calibration_sentence(score, model.spec.domain, model.classes),
-            *_comparison_of_parts(validation, score, model.spec.domain),
-            *_comparison_with_erm(result, score),
-        ]
+    """How good the model is, what it is made of and why, how long it took, what to do next, and an advice."""
+    model, assessment = result.model, result.model.assessment
+    assert assessment is not None
+    sentences = []
+    for score in assessment.of("test"):
+        lines = [_quality(result, score), calibration_sentence(score, model.spec.domain, model.classes)]
         sentences += [f"{score.target}: {line}" if len(model.targets) > 1 else line for line in lines if line]
+    if assessment.comparison is not None:
+        sentences += _choice(assessment.comparison)
     return [
         *sentences,
-        *_distance(result),
-        _time(result),
+        f"Took {result.seconds:.0f} s; the model has seen all {model.training.graphs['train']:,} rows.",
         f"Model: {folder} (its card is {folder / 'README.md'})",
         "Next:",
         *_next_commands(result, folder, table),
+        f"Advice: {advice(result)}",
     ]
+
+
+def _choice(comparison: Comparison) -> list[str]:
+    """What was delivered and why, and what was left out for want of time."""
+    lines = [f"Delivered: {comparison.reason}."]
+    lines += [f"Left out: {name} ({reason})." for name, reason in comparison.left_out.items()]
+    if comparison.notes:
+        lines.append(f"For want of time, {'; '.join(comparison.notes)}.")
+    return lines
 
 
 def _next_commands(result: FitResult, folder: Path, table: str) -> list[str]:
@@ -71,70 +79,63 @@ def _next_commands(result: FitResult, folder: Path, table: str) -> list[str]:
     return [f"  {command:<{width}}  # {what}" for command, what in commands.items()]
 
 
-def _quality(result: FitResult, score: PartScore) -> str:
-    value, domain = score.score, result.model.spec.domain
-    beyond = f"On {counted(score.rows, 'molecule')} of {_HELD_OUT.get(domain, 'a part')} it has not seen"
+def _beyond(result: FitResult, rows: int) -> str:
+    """Which rows it was judged on."""
+    domain, count = result.model.spec.domain, counted(rows, "molecule")
+    if domain == "column":
+        return f"On your {count} called test, which were neither trained on nor chosen by"
     if domain == "random":
-        beyond = f"On {counted(score.rows, 'molecule')} drawn at random and not seen"
+        return f"On {count} drawn at random and not seen"
+    return f"On {count} of {_HELD_OUT.get(domain, 'a part')} it has not seen"
+
+
+def _quality(result: FitResult, score: PartScore) -> str:
+    value, beyond = score.score, _beyond(result, score.rows)
     if value.value is None:
-        return f"{beyond}, it cannot be judged: they are all of one class. Another --domain may do better."
+        return f"{beyond}, it cannot be judged: they are all of one class. More labels are needed."
     if score.too_few:
         needed = "20 molecules are needed" if score.rare is None else "10 molecules of each class are needed"
-        return f"The held-out molecules are {score.too_few}: at least {needed}. Another --domain may do better."
+        return f"The held-out molecules are {score.too_few}: at least {needed}."
     if score.metric == "rmse":
         mean = f"always saying the training mean is off by {format_score(score.mean_error, 'rmse')}"
-        return f"{beyond}, its predictions are off by {_format(value, 'rmse')}; {mean}."
+        return f"{beyond}, its predictions are off by {format_interval(value, 'rmse')}; {mean}."
     if score.metric == "accuracy":
-        return f"{beyond}, {_format(value, score.metric)} % are called right."
-    chance = "" if value.low is None or value.low > 0.5 else " Chance gives 50: this may be no better."
+        return f"{beyond}, {format_interval(value, score.metric)} % are called right."
     no, yes = result.model.classes
-    return f"{beyond}, it puts a '{yes}' above a '{no}' in {_format(value, score.metric)} % of pairs.{chance}"
+    return f"{beyond}, it puts a '{yes}' above a '{no}' in {format_interval(value, score.metric)} % of pairs."
 
 
-def _comparison_of_parts(validation: PartScore, held_out: PartScore, domain: str) -> list[str]:
-    """Whether held-out rows are much harder or easier than validation rows."""
-    first, last = validation.score.value, held_out.score.value
-    is_judged = held_out.metric != "rmse" and not (validation.too_few or held_out.too_few)
-    if not is_judged or first is None or last is None or abs(first - last) <= _NOTABLE:
-        return []
-    word, advice = "harder", "expect about the held-out score on new ones"
-    if last > first:
-        word, advice = "easier", "new ones may be of either sort"
-    rows, points = _HELD_OUT.get(domain, "rows"), 100 * abs(first - last)
-    return [f"The held-out {rows} are {word} than the validation ones by {points:.0f} points: {advice}."]
-
-
-def _comparison_with_erm(result: FitResult, score: PartScore) -> list[str]:
-    difference = score.difference
-    if result.reference is None or score.too_few or difference is None or difference.value is None:
-        return []
-    value, low, high = difference.value, difference.low, difference.high
-    scale, digits = (1, 3) if score.metric == "rmse" else (100, 1)
-    sentence = f"Against ERM, plain training: {scale * value:+.{digits}f}"
-    if low is None or high is None:
-        return [f"{sentence}; molecules of so few scaffolds cannot tell whether that is luck."]
-    sentence += f" ({scale * low:+.{digits}f} to {scale * high:+.{digits}f})"
-    if low <= 0 <= high:
-        return [f"{sentence}; so few molecules show no difference."]
-    word = "better" if (value > 0) is (score.metric != "rmse") else "worse"
-    return [f"{sentence}; on these molecules {result.model.method.name} is {word} (one seed)."]
-
-
-def _distance(result: FitResult) -> list[str]:
+def advice(result: FitResult) -> str:
+    """What to do with the model, in one sentence."""
     assessment = result.model.assessment
-    if assessment is None or assessment.shift is None:
-        return []
-    shift, far = assessment.shift, assessment.share_far
-    known = "" if far is None else f"; {far:.0%} are far from anything the model knows"
-    return [
-        f"The held-out molecules are {shift.gcs:.2f} away from training (GCS; chance gives {shift.null:.2f}); a "
-        f"small network tells {shift.domain_accuracy:.0%} of the two apart{known}."
-    ]
+    assert assessment is not None
+    scores, comparison = assessment.of("test"), assessment.comparison
+    new = _HELD_OUT.get(result.model.spec.domain, "molecules")
+    if any(score.too_few or score.score.value is None for score in scores):
+        return "get more labels before you rely on it; these are too few to say how good it is."
+    if all(_may_be_chance(score) for score in scores):
+        return f"do not rely on it for new {new}: it may be no better than a guess."
+    words = [f"use it for new {new}, and expect about {_expected(scores)}"]
+    error = None if comparison is None else comparison.calibration_error
+    if error is not None and error > _MISCALIBRATED:
+        words.append(f"read its probabilities as a ranking, for they are off by {error:.2f} on average")
+    if comparison is not None and comparison.left_out:
+        words.append(f"with more --minutes it would try {' and '.join(comparison.left_out)} too")
+    return f"{'; '.join(words)}."
 
 
-def _time(result: FitResult) -> str:
-    training, reference = result.model.training, result.reference
-    parts = [f"{result.model.method.name} {training.seconds:.0f} s for {counted(training.epochs, 'epoch')}"]
-    if reference is not None:
-        parts.append(f"ERM {reference.training.seconds:.0f} s")
-    return f"Took {result.seconds:.0f} s ({', '.join(parts)})."
+def _may_be_chance(score: PartScore) -> bool:
+    """Whether the score's interval has what a guess gives."""
+    low, high = score.score.low, score.score.high
+    if score.metric == "rocauc":
+        return low is not None and low <= 0.5
+    return score.metric == "rmse" and None not in (high, score.mean_error) and high >= score.mean_error  # type: ignore[operator]
+
+
+def _expected(scores: list[PartScore]) -> str:
+    metric = scores[0].metric
+    values = [score.score.value for score in scores if score.score.value is not None]
+    mean = sum(values) / len(values)
+    if metric == "rmse":
+        return f"an error of {format_score(mean, metric)}"
+    return f"{METRICS[metric]} {format_score(mean, metric)} %"

@@ -1,8 +1,11 @@
 """The data of a run."""
 
+from dataclasses import replace
+
 import torch
 
 from outland.datasets import DataFolder, find_dataset
+from outland.errors import OutlandError
 from outland.graphs import Cache, Splits
 from outland.spec.run import RunSpec
 
@@ -15,3 +18,20 @@ def load_splits(
     if spec.data.limit is not None:
         splits = splits.limit(spec.data.limit, spec.data.seed)
     return splits.check().to(device)
+
+
+def load_rows(spec: RunSpec, cache: Cache | None = None) -> Splits:
+    """All rows of a spec's table that there is to learn from, as the part `train`, and perhaps the user's own `test`.
+
+    `data.limit` draws so many rows of each.
+    """
+    from outland.tables.smiles_table import SmilesTable
+
+    if spec.table is None:
+        raise OutlandError(f"{spec.dataset} is not a table: give the file of one")
+    rows = SmilesTable(spec.table).load_rows(spec.domain, spec.kind, cache)
+    if spec.data.limit is not None:
+        rows = rows.limit(spec.data.limit, spec.data.seed)
+    every_row = torch.arange(len(rows.graphs))
+    replace(rows, parts=dict.fromkeys(("train", "val", "test"), every_row)).check()
+    return rows

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 
+from outland.chem.descriptors import VECTOR
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
@@ -47,14 +48,39 @@ class SmilesTable(Dataset):
     ) -> Splits:
         """The table split by `domain`."""
         self.check(domain, kind)
+        return self._split(self._rows(domain, cache), domain, seed)
+
+    def load_rows(self, domain: str, kind: str, cache: Cache | None = None) -> Splits:
+        """All usable rows to learn from, as the part `train`, with environments as the user named them, if any.
+
+        Under the domain `column` the rows that the user calls `test` are a part of their own.
+        """
+        self.check(domain, kind)
+        table = self._rows(domain, cache)
+        parts = {"train": torch.arange(len(table.graphs))}
+        if domain == "column":
+            parts = self._named_parts(table)
+            parts["train"] = torch.cat([parts.pop(name) for name in [*parts] if name != "test"]).sort().values
+        source = {**table.source, "dataset": Path(self.settings.file).name, "domain": domain, "kind": kind}
+        return replace(table, parts=parts, source=source)
+
+    def _rows(self, domain: str, cache: Cache | None) -> Splits:
+        """All usable rows as one part, from the cache where they were read before."""
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **VECTOR, **columns}
         table = load_molecules(cache or Cache(), recipe, self._read, has_raw=True)
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
             raise OutlandError(f"{len(quarantine)} rows cannot be used; the first: {QuarantinedRow(*quarantine[0])}")
-        return self._split(table, domain, seed)
+        return table
+
+    def _named_parts(self, table: Splits) -> Parts:
+        """The parts that the user's column names."""
+        names = [table.source["split_words"][code] for code in table.graphs.extra["split"].tolist()]
+        parts = split_by_name(names, self.settings.split or "")
+        _check_parts(parts, "column", table)
+        return parts
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the table."""
@@ -77,7 +103,8 @@ class SmilesTable(Dataset):
         self._check_file()
         with unchanged(Path(self.settings.file), self.settings.sha256):
             labels = _infer([self.settings.file], self.settings)
-            rows = _collect(self.settings, labels, MoleculeOptions(canonical=True, fingerprint=key["cluster"]))
+            options = MoleculeOptions(canonical=True, fingerprint=key["cluster"], vector=True)
+            rows = _collect(self.settings, labels, options)
         graphs = rows.graphs()
         source = {**key, **rows.summary(), "classes": list(labels.classes), "task": asdict(labels.task)}
         return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(ATOMS, labels.task, BONDS), source)
@@ -85,11 +112,7 @@ class SmilesTable(Dataset):
     def _split(self, table: Splits, domain: str, seed: int) -> Splits:
         graphs = table.graphs
         columns = {**graphs.extra, "size": graphs.node_counts}
-        if domain == "column":
-            names = [table.source["split_words"][code] for code in columns["split"].tolist()]
-            parts = split_by_name(names, self.settings.split or "")
-        else:
-            parts = split_rows(domain, columns, seed)
+        parts = self._named_parts(table) if domain == "column" else split_rows(domain, columns, seed)
         _check_parts(parts, domain, table)
         environment, count = assign_environments(domain, columns, parts["train"], graphs.environment)
         divided_by = domain if domain in MOLECULE_GROUPS else "size"
@@ -146,7 +169,7 @@ def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[Pack
     """The molecules of a table whose labels are read by `labels`, and a note if some rows cannot be used."""
     opened = settings.opened()
     with unchanged(Path(settings.file)):
-        collector = _collect(opened, labels, MoleculeOptions(canonical=True))
+        collector = _collect(opened, labels, MoleculeOptions(canonical=True, vector=True))
     if not collector.quarantine:
         return collector.graphs(), []
     row, _, value, reason = collector.quarantine[0]
@@ -160,7 +183,8 @@ def read_unlabelled(file: str, smiles: str = "") -> tuple[PackedGraphs, list[str
     smiles = smiles or find_smiles_column(path)
     require_columns(path, [smiles])
     shards, failures = Shards(), list[tuple[int, str]]()
-    for chunk in read_molecules(smiles_texts(path, smiles), MoleculeOptions(scaffold=False), f"Reading {path.name}"):
+    options = MoleculeOptions(scaffold=False, vector=True)
+    for chunk in read_molecules(smiles_texts(path, smiles), options, f"Reading {path.name}"):
         failures += chunk.failures
         if chunk.molecules:
             shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
+from torch import Tensor
 
 from outland.models.messages import format_score
 from outland.progress import console, say
@@ -37,6 +38,12 @@ class Callback:
     def on_step_end(self) -> None:
         """A step was taken; nothing may be read from the device here."""
 
+    def on_evaluation_end(self, epoch: int, logits: Tensor) -> None:
+        """All parts but `train` were predicted: `logits`, one part after another, which the next epoch overwrites.
+
+        They are on the device; nothing may be read from it here.
+        """
+
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """An epoch ended; `row` is its row of the curves."""
 
@@ -57,6 +64,10 @@ class CallbackWrapper(Callback):
     def on_step_end(self) -> None:
         """Pass it on."""
         self.inner.on_step_end()
+
+    def on_evaluation_end(self, epoch: int, logits: Tensor) -> None:
+        """Pass it on."""
+        self.inner.on_evaluation_end(epoch, logits)
 
     def on_epoch_end(self, row: dict[str, Any], metric: str) -> None:
         """Pass it on."""

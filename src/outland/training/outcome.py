@@ -13,7 +13,7 @@ from outland.methods import is_file
 from outland.models import TrainedModel, TrainingSummary
 from outland.models.calibration import calibrate, prior_offset
 from outland.models.knn import REFERENCES, KNNDistance
-from outland.models.model import run_batches
+from outland.models.members import Network
 from outland.spec import RunSpec
 from outland.storage.files import checksum
 from outland.training.data_parallel import describe_parallelism
@@ -24,7 +24,7 @@ from outland.training.targets import TrainingData
 from outland.training.trainer import Trainer
 
 
-def _describe_data(splits: Splits) -> dict[str, Any]:
+def describe_data(splits: Splits) -> dict[str, Any]:
     """Where the data came from and how large it is; of rows set aside, their number; of yes and no, how many each."""
     plain = {name: value for name, value in splits.source.items() if name not in ("quarantine", "split_words")}
     if "quarantine" in splits.source:
@@ -45,7 +45,7 @@ def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.d
         key=spec.key,
         spec=spec.to_json(),
         metric=task.metric,
-        data=_describe_data(splits),
+        data=describe_data(splits),
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         selected=selected,
@@ -83,16 +83,17 @@ def build_model(
     method, task = trainer.method, data.splits.schema.task
     generator = torch.Generator().manual_seed(spec.seed)
     drawn = splits["train"][torch.randperm(len(splits["train"]), generator=generator)]
-    embeddings = run_batches(method, splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
+    network = Network(method, spec, prior_offset(data.class_counts, data.class_draws, task))
+    embeddings = network.outputs_and_embeddings(splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
     validation = data.splits.graphs.select(data.splits["val"])
-    offset = prior_offset(data.class_counts, data.class_draws, task)
     best = trainer.rule.pick(trainer.curves, task)
     in_memory = spec.table is not None or bool(spec.data_checksum)
     return TrainedModel(
-        method=method,
+        members=(network,),
+        schema=method.schema,
         spec=spec,
-        classes=_class_names(splits),
-        calibration=calibrate(run_batches(method, validation)[0], validation.y.cpu(), offset, task),
+        classes=class_names(splits),
+        calibration=calibrate(network.outputs(validation), validation.y.cpu(), task),
         training=TrainingSummary(
             epochs=len(trainer.curves),
             best_epoch=len(trainer.curves) - 1 if best is None else best,
@@ -100,17 +101,17 @@ def build_model(
             graphs={name: len(index) for name, index in splits.parts.items()},
             class_counts=data.class_counts,
             class_draws=data.class_draws,
-            data=_describe_data(splits),
+            data=describe_data(splits),
             platform=describe_platform(device),
         ),
         distance=None if embeddings is None else KNNDistance.fit(embeddings, spec.seed),
-        reference=_reference(splits, drawn) if in_memory else None,
-        training_hashes=_training_hashes(splits),
+        reference=reference_graphs(splits, drawn) if in_memory else None,
+        training_hashes=training_hashes(splits),
         source=source,
     )
 
 
-def _class_names(splits: Splits) -> tuple[Any, ...]:
+def class_names(splits: Splits) -> tuple[Any, ...]:
     """Names of the classes of a target, in order; numbers as text where they have none; empty for regression."""
     task = splits.schema.task
     if task.kind == "regression":
@@ -119,16 +120,17 @@ def _class_names(splits: Splits) -> tuple[Any, ...]:
     return names or tuple(str(number) for number in range(2 if task.kind == "binary" else task.outputs))
 
 
-def _reference(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
-    """Up to a thousand training graphs, without what only training needs."""
+def reference_graphs(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
+    """Up to a thousand training graphs, with their vectors and without what only training needs."""
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
-    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra={})
+    vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors") if name in graphs.extra}
+    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
 
 
-def _training_hashes(splits: Splits) -> torch.Tensor:
+def training_hashes(splits: Splits) -> torch.Tensor:
     """Sorted hashes of the SMILES of training and validation rows, where they are known."""
     if "hash" not in splits.graphs.extra:
         return torch.zeros(0, dtype=torch.long)
-    rows = torch.cat([splits["train"], splits["val"]])
+    rows = torch.cat([splits[part] for part in ("train", "val") if part in splits])
     hashes: torch.Tensor = splits.graphs.extra["hash"].cpu()[rows].unique()
     return hashes

@@ -1,6 +1,7 @@
 """One run from spec to record: prepare, train, select, save; or go on where it was stopped."""
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from outland.devices import find_device
 from outland.graphs import Cache, Splits
 from outland.methods import Method, build_method
 from outland.models import TrainedModel
+from outland.nn import fit_descriptors
 from outland.progress import say
 from outland.spec import RunSpec, load_splits
 from outland.stopping import stop_on_sigterm
@@ -56,7 +58,7 @@ def run(
 class Training:
     """The training of a spec on splits, in memory or with checkpoints.
 
-    `ready` is called with the new method, before it is trained.
+    `ready` is called with the new method, before it is trained; `epochs` as in `Trainer`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Training:
         checkpoints: Checkpoints | None = None,
         callback: Callback | None = None,
         ready: Callable[[Method], None] | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.spec, self.splits, self.device, self._source = spec, splits, device, method_source(spec)
         self.data = prepare_targets(splits, spec)
@@ -74,7 +77,7 @@ class Training:
         method = new_method(spec, self.data.splits, device)
         if ready is not None:
             ready(method)
-        self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback)
+        self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback, epochs=epochs)
 
     def steps(self) -> Generator[Event, None, None]:
         """Train, with a pause after each step, on the run's own CUDA stream."""
@@ -140,7 +143,13 @@ class Run:
 def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
     """The freshly initialised model of a run, on a device."""
     torch.manual_seed(spec.seed)
-    return build_method(spec.method, splits.schema, spec.backbone, spec.method_params).to(device)
+    descriptors = splits.graphs.extra.get("descriptors")
+    schema = splits.schema if descriptors is None else replace(splits.schema, descriptors=descriptors.shape[1])
+    method = build_method(spec.method, schema, spec.backbone, spec.method_params).to(device)
+    if descriptors is not None:
+        rows = splits["train"].unique()  # rare classes are drawn repeatedly
+        fit_descriptors(method, descriptors[rows.to(descriptors.device)])
+    return method
 
 
 def prepare(

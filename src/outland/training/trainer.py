@@ -60,6 +60,7 @@ class Trainer:
         checkpoints: of the run; None writes none.
         callback: called at the events of training.
         replay: capture steps and replay them (see `ReplayedSteps`); by default on a GPU.
+        epochs: end after so many of the epochs that `settings` plan, and schedule learning rates for; by default all.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
         callback: Callback | None = None,
         replay: bool | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
+        self.epochs = min(epochs or settings.epochs, settings.epochs)
         self.checkpoints, self.callback = checkpoints, callback or Callback()
         self.device = splits.graphs.device
         self.rule = choosing_rule(settings.select, settings.burn_in_epochs())
@@ -160,16 +163,16 @@ class Trainer:
         Where steps are replayed the device is some epochs ahead of what the host has read, so that it has work while
         the host prepares or ends other runs: scores and losses of an epoch are copied while the next ones run.
         """
-        settings, done = self.settings, len(self.curves)
+        done = len(self.curves)
         if not done:
             torch.manual_seed(self.seed)
             self.method.reseed(self.seed + _RANK_STRIDE * rank(), self.device)
         steps, ahead = self.new_steps(), EPOCHS_AHEAD if self.replay else 0
         saved, unread = time.monotonic(), deque[EpochResult]()
-        self.callback.on_train_start(self.method.name, settings.epochs, len(self.batches), done)
+        self.callback.on_train_start(self.method.name, self.epochs, len(self.batches), done)
         self._clock = time.perf_counter()
         try:
-            for epoch in range(done, settings.epochs):
+            for epoch in range(done, self.epochs):
                 unread.append((yield from self._epoch(epoch, steps)))
                 while len(unread) > (0 if is_stopping() else ahead):
                     yield from self._read(unread.popleft())
@@ -210,7 +213,8 @@ class Trainer:
             unaveraged = self.evaluation.scores.clone()
         with self._scored_weights():
             self.evaluation.run()
-            self.best.offer(epoch, epoch + 1 == self.settings.epochs, self.evaluation.scores)
+            self.callback.on_evaluation_end(epoch, self.evaluation.logits)
+            self.best.offer(epoch, epoch + 1 == self.epochs, self.evaluation.scores)
         log = steps.log()
         copy = HostCopy(self.evaluation.scores, unaveraged, self.evaluation.finite, log.values)
         return EpochResult(epoch, log.names, copy)
@@ -251,7 +255,7 @@ class Trainer:
 
     def _must_stop(self, epoch: int) -> bool:
         """Whether training should stop after this epoch; after the last one it is over anyway."""
-        return is_stopping() and epoch + 1 < self.settings.epochs
+        return is_stopping() and epoch + 1 < self.epochs
 
     def _checkpoint(self, epoch: int) -> float:
         """Write a checkpoint while training goes on; raises `Stopped` if it should not. Returns the time."""

@@ -1,0 +1,127 @@
+"""What a fit can afford in the minutes it has: which networks, on how many folds, for how many epochs and seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SEEDS = 3  # of each network in the delivered model, where time allows
+_EVALUATION = 0.35  # time of predicting a row, in units of training on it
+_FEWEST_FOLDS = 2
+_CHEAP = 60.0  # seconds that all folds of trees may take in any case
+
+# What is given up, first to last: repeats of the folds, seeds, epochs, folds. Shares of the epochs, folds and seeds.
+_OFFERS = (
+    (1.0, "repeats", 3), (1.0, "all", 3), (1.0, "all", 2), (1.0, "all", 1), (0.7, "all", 1), (0.5, "all", 1),
+    (0.5, "some", 1),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained.
+
+    Args:
+        networks: that are trained.
+        folds: that are used, from the first on.
+        epochs: that learning rates are scheduled for.
+        seeds: of each network in the delivered model.
+        notes: what was given up, in sentences.
+        left_out: reasons by contender.
+    """
+
+    networks: tuple[str, ...]
+    folds: int
+    epochs: int
+    seeds: int
+    notes: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Plan":
+        """The inverse of `to_json`."""
+        values = {**plain, "networks": tuple(plain["networks"]), "notes": tuple(plain["notes"])}
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What trainings cost.
+
+    Args:
+        rates: seconds for a row of an epoch, by network.
+        rows: to learn from.
+        fold_rows: training and held-out rows of each fold.
+        first_repeat: folds of the first division of the table.
+    """
+
+    rates: Mapping[str, float]
+    rows: int
+    fold_rows: Sequence[tuple[int, int]]
+    first_repeat: int
+
+    def seconds(self, networks: Sequence[str], folds: int, epochs: int, seeds: int) -> float:
+        """Of all trainings one after another."""
+        looks = sum(train + _EVALUATION * held_out for train, held_out in self.fold_rows[:folds])
+        return sum(self.rates[name] for name in networks) * epochs * (looks + seeds * self.rows)
+
+
+def affordable_folds(seconds_each: float, seconds: float, first_repeat: int, folds: int) -> int:
+    """How many folds of trees fit into `seconds` beside a training on all rows: whole divisions, or at least two.
+
+    A whole division of the table is made in any case where it takes a minute or less.
+    """
+    affordable = int(seconds / max(seconds_each, 1e-3)) - 1
+    if affordable >= folds:
+        return folds
+    least = first_repeat if first_repeat * seconds_each <= _CHEAP else min(_FEWEST_FOLDS, first_repeat)
+    return min(first_repeat, max(affordable, least))
+
+
+def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = False) -> Plan:
+    """The most that fits into `seconds` of computing: all networks if possible, then without the slowest.
+
+    Args:
+        costs: of trainings.
+        epochs: that are wanted.
+        seconds: that are left, times the processes at work.
+        fixed_epochs: whether the user asked for these epochs, which then stay.
+    """
+    left_out: dict[str, str] = {}
+    networks = tuple(sorted(costs.rates, key=costs.rates.__getitem__))
+    everything = len(costs.fold_rows)
+    while networks:
+        for share, extent, seeds in _OFFERS:
+            if fixed_epochs and share < 1:
+                share = 1.0
+            some = min(costs.first_repeat, 3)
+            folds = {"repeats": everything, "all": costs.first_repeat, "some": some}[extent]
+            planned = max(min(epochs, 4), round(share * epochs))
+            if costs.seconds(networks, folds, planned, seeds) <= seconds:
+                notes = _notes(planned, epochs, folds, costs.first_repeat, seeds)
+                return Plan(networks, folds, planned, seeds, notes, left_out)
+        slowest = networks[-1]
+        needed = costs.seconds(networks, min(costs.first_repeat, 3), max(min(epochs, 4), round(epochs / 2)), 1)
+        left = f"{_duration(max(seconds, 0))} were left"
+        left_out[slowest] = f"its folds need {_duration(needed)} of computing at least, and {left}"
+        networks = networks[:-1]
+    return Plan((), everything, 0, 0, (), left_out)
+
+
+def _notes(planned: int, epochs: int, folds: int, all_folds: int, seeds: int) -> tuple[str, ...]:
+    """What was given up for want of time."""
+    notes = []
+    if planned < epochs:
+        notes.append(f"networks were trained for up to {planned} epochs instead of {epochs}")
+    if folds < all_folds:
+        notes.append(f"contenders were judged on {folds} of {all_folds} folds")
+    if seeds < SEEDS:
+        notes.append(f"networks of {seeds} seed{'s' if seeds > 1 else ''} instead of {SEEDS} are in the model")
+    return tuple(notes)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
