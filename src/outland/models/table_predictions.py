@@ -109,13 +109,13 @@ def target_suffixes(model: TrainedModel) -> list[str]:
     return [""] if len(model.targets) == 1 else [f"_{target}" for target in model.targets]
 
 
-def check_out(out: Path, force: bool, source: Path | None = None) -> None:
-    """Refuse a file that predictions cannot be written to."""
+def check_out(out: Path, force: bool, source: Path | None = None, option: str = "--out") -> None:
+    """Refuse a file that rows cannot be written to as CSV."""
     if not out.name.removesuffix(".gz").endswith(".csv"):
-        raise OutlandError(f"predictions are written as CSV: --out must end in .csv or .csv.gz, not {out.name}")
-    same = out.exists() and source is not None and out.samefile(source)
+        raise OutlandError(f"rows are written as CSV: {option} must end in .csv or .csv.gz, not {out.name}")
+    same = out.exists() and source is not None and source.exists() and out.samefile(source)
     if out.exists() and (same or not force):
-        hint = "choose another --out" if same else "choose another --out, or replace it with --force"
+        hint = f"choose another {option}" if same else f"choose another {option}, or replace it with --force"
         raise OutlandError(f"{out} exists: {hint}")
 
 
