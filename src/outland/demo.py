@@ -78,6 +78,7 @@ def _comparison(records: dict[str, RunRecord]) -> str:
 def _draw(spec: RunSpec, folder: Path, picture: Path, cache: Cache | None) -> None:
     """Draw the first test graph of each class."""
     method = load_model(folder).method
+    assert method is not None
     _, splits = prepare(spec, torch.device("cpu"), cache)
     test = splits["test"]
     labels = splits.graphs.y[test]

@@ -26,7 +26,7 @@ def test_a_fit_learns_and_its_probabilities_are_probabilities(fitted):
     scores = [roc_auc_score(labels, model.predict_proba(smiles)[:, 1]) for model in (fitted, *others)]
     assert np.mean(scores) > 0.65
     classes = fitted.predict(smiles)
-    assert ((probabilities[:, 1] > fitted.model_.threshold()) == (classes == 1)).all()
+    assert ((probabilities[:, 1] > 0.5) == (classes == 1)).all()
     assert fitted.score(smiles, labels) == (classes == labels).mean()
 
 
@@ -94,8 +94,9 @@ def test_rare_classes_are_balanced_unless_that_is_not_wanted():
     counts = balanced.training.class_counts
     assert plain.training.class_counts == plain.training.class_draws == counts
     assert balanced.training.class_draws == [max(counts), min(max(counts), 10 * min(counts))]
-    assert (plain.threshold(), plain.calibration.offset) == (0.5, (0.0,))
-    assert balanced.threshold() == pytest.approx(counts[1] / sum(counts), abs=0.005)
+    assert plain.network.offset == (0.0,)
+    drawn = balanced.training.class_draws
+    assert balanced.network.offset == (pytest.approx(np.log(counts[1] / counts[0] * drawn[0] / drawn[1])),)
     assert (balanced.spec.train.class_balance, plain.spec.train.class_balance) == (True, False)
 
 

@@ -76,7 +76,7 @@ def test_tensors_sealed_by_an_enemy(saved, tmp_path, tally):
         "deep": lambda tensor: tensor[None].clone(),
     }
     names = st.sampled_from(sorted(saved.tensors))
-    special = st.sampled_from([name for name in sorted(saved.tensors) if not name.startswith("model.")])
+    special = st.sampled_from([name for name in sorted(saved.tensors) if not name.startswith("member.")])
 
     @many(100)
     @given(st.lists(st.tuples(names | special, st.sampled_from(sorted(changes))), min_size=1, max_size=2))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from outland.models.card import card, escape
+from outland.models.messages import calibration_phrase
 from outland.models.summary import Assessment, CalibrationCheck, Interval, PartScore
 
 
@@ -18,9 +19,9 @@ def test_the_card_says_how_a_model_was_trained_and_how_to_read_it(fitted, model_
     assert text == card(model)
     assert "# Model of memory" in text
     assert "Reads molecules and answers with one of the classes 0, 1. Trained by aia (" in text
-    assert "A row's probability is that of 1; it is called so above" in text
+    assert "A row's probability is that of 1; it is called so above one half" in text
     assert "Stable is what the method takes to decide the label" in text
-    assert f"T = {model.calibration.temperature[0]:.2f}" in text
+    assert calibration_phrase(model) in text
     assert f"6 epochs, the best one (number {model.training.best_epoch + 1})" in text  # from 1 on
     no, yes = model.training.class_counts
     assert f"- classes in training: 0 {no}, 1 {yes}" in text

@@ -10,11 +10,15 @@ import torch
 
 from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor
-from outland.models import load_model, save_model
+from outland.estimators.inputs import read_inputs
+from outland.graphs import Task
+from outland.models import evaluate_models, load_model, save_model
 from outland.models.folder import ModelFile
+from outland.models.table_predictions import predict_rows
+from outland.models.trees import fit_forest
 from outland.storage.files import canonical_json, digest
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
-from tests.models.cases import SMALL, bbbp
+from tests.models.cases import SMALL, bbbp, forest_model, vectors
 
 
 def copied(folder, tmp_path):
@@ -46,7 +50,7 @@ def test_a_loaded_model_is_bit_equal(fitted, model_folder):
 def test_the_folder_holds_plain_files_and_a_card(model_folder):
     assert sorted(path.name for path in model_folder.iterdir()) == ["README.md", "state.json", "tensors.safetensors"]
     values = json.loads((model_folder / "state.json").read_text())["values"]
-    assert ModelFile(**values).version == 2
+    assert ModelFile(**values).version == 3
     assert values["featurizer"]["atoms"][0] == "atomic number"
     assert values["schema_"]["node"]["vocabulary"][0] == 119
     assert {"outland", "torch", "rdkit", "scikit-learn"} <= set(values["versions"])
@@ -79,13 +83,13 @@ def test_a_changed_byte_or_a_missing_file_is_refused(model_folder, tmp_path, nam
 
 
 def test_a_newer_schema_and_what_is_no_model_are_refused(model_folder, tmp_path):
-    newer = resealed(copied(model_folder, tmp_path), lambda values: values.update(version=3))
-    with pytest.raises(OutlandError, match=r"newer version of outland \(format 3, this one reads 2\)"):
+    newer = resealed(copied(model_folder, tmp_path), lambda values: values.update(version=4))
+    with pytest.raises(OutlandError, match=r"newer version of outland \(format 4, this one reads 3\)"):
         load_model(newer)
     resealed(newer, lambda values: values.update(schema_version=1) or values.pop("version"))
     with pytest.raises(OutlandError, match=r"written by an older version of outland \(format 1\): fit it again"):
         load_model(newer)
-    resealed(newer, lambda values: values.update(kind="something else", version=2))
+    resealed(newer, lambda values: values.update(kind="something else", version=3))
     with pytest.raises(OutlandError, match="holds no model of outland"):
         load_model(newer)
     path = newer / "state.json"
@@ -150,7 +154,7 @@ def test_a_classifier_is_no_regressor(model_folder, tmp_path):
 def set_in(values, path, value):
     *way, last = path.split(".")
     for name in way:
-        values = values[name]
+        values = values[int(name) if name.isdigit() else name]
     values[last] = value
 
 
@@ -169,6 +173,13 @@ def set_in(values, path, value):
         ("calibration.offset", [0.0, 0.0], "its calibration"),
         ("calibration.temperature", "hot", "calibration.temperature Input should be a valid list"),
         ("calibration.temperature", [0.0], "impossible"),
+        ("calibration.reason", 3, "calibration.reason Input should be a valid string"),
+        ("members", [], "it has no members"),
+        ("members.0.kind", "oracle", "members.0 Input tag 'oracle'"),
+        ("members.0.offset", [0.0, 0.0], "the offset of a network is of another task"),
+        ("members.0.spec.seed", "s", "run.seed takes a whole number"),
+        ("weights", [0.5, 0.5], "its weights are not those of its members"),
+        ("weights", [0.5], "its weights do not sum to 1"),
         ("schema_.task.std", [1.0], "the schema has an impossible task"),
         ("reads", "tea leaves", "reads Input should be 'molecules' or 'graphs'"),
         ("training.class_counts", [0, 0], "counted otherwise"),
@@ -217,8 +228,50 @@ def test_numbers_of_numpy_are_saved_as_plain_ones(tmp_path):
     assert (loaded.predict_proba(smiles[:9]) == model.predict_proba(smiles[:9])).all()
 
 
+def test_a_model_of_trees_alone_predicts_and_comes_back(tmp_path):
+    graphs = vectors(80)
+    y = torch.stack([(graphs.extra["descriptors"][:, 0] > 0).float()] * 2, 1)
+    model = forest_model(Task("binary", 2, "rocauc"), replace(graphs, y=y))
+    loaded = load_model(save_model(model, tmp_path / "forest"))
+    assert (loaded.name, loaded.method, loaded.network, loaded.kind) == ("forest", None, None, "molecules")
+    predictions = loaded.predict(graphs)
+    assert (predictions.outputs == model.predict(graphs).outputs).all()
+    assert (predictions.embeddings, predictions.distances) == (None, None)
+    assert ((loaded.probabilities(predictions) > 0.5) == loaded.decisions(predictions)).all()
+    assert evaluate_models([loaded], replace(graphs, y=y))[0].score.value > 0.9
+    assert predict_rows(loaded, graphs)[0].keys() >= {"outland_probability_label0", "outland_class_label1"}
+    assert "Trained by forest with outland" in (tmp_path / "forest" / "README.md").read_text()
+
+
+def test_trees_with_a_cycle_are_a_sentence(tmp_path):
+    graphs = vectors(60)
+    task = Task("regression", 1, "rmse")
+    model = forest_model(task, replace(graphs, y=graphs.extra["descriptors"][:, 1:2].nan_to_num()))
+    saved = read_snapshot(save_model(model, tmp_path / "forest"))
+    for name, words in (("child", "child is not after it"), ("feature", "feature that there is not")):
+        tensors = {**saved.tensors, f"member.0.{name}": -saved.tensors[f"member.0.{name}"] - 1}
+        write_snapshot(tmp_path / name, Snapshot(tensors, saved.values))
+        with pytest.raises(DamagedSnapshot, match=f"does not fit together: .*{words}"):
+            load_model(tmp_path / name)
+
+
+def test_members_are_averaged_by_their_weights(fitted, tmp_path):
+    network, graphs = fitted.model_.members[0], read_inputs(bbbp()[0][:40]).graphs
+    extra = vectors(40).extra
+    graphs = replace(graphs, y=torch.tensor([[0.0], [1.0]] * 20), extra=extra)
+    forest = fit_forest(graphs, fitted.model_.task, 0, trees=5)
+    model = replace(fitted.model_, members=(network, forest), weights=(0.25, 0.75))
+    expected = 0.25 * network.outputs(graphs) + 0.75 * forest.outputs(graphs)
+    assert torch.allclose(model.predict(graphs).outputs, expected)
+    assert torch.allclose(replace(model, weights=()).predict(graphs).outputs, model.predict(graphs).members.mean(1))
+    loaded = load_model(save_model(model, tmp_path / "both"))
+    assert (loaded.predict(graphs).outputs == model.predict(graphs).outputs).all()
+    assert (loaded.name, loaded.method.name) == ("aia and forest", "aia")
+    assert "mean of 2 models, trained with outland: 25% aia, 75% forest" in (tmp_path / "both/README.md").read_text()
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("group", ["model", "distance.center", "distance.scale", "distance.reference"])
+@pytest.mark.parametrize("group", ["member.0", "distance.center", "distance.scale", "distance.reference"])
 def test_numbers_that_are_not_finite_are_refused(model_folder, tmp_path, group, value):
     saved = read_snapshot(model_folder)
     name = next(

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from outland.models.calibration import Calibration
 from outland.models.knn import KNNDistance
-from outland.models.messages import calibration_sentence, distance_phrase, format_score, threshold_phrase
+from outland.models.messages import calibration_phrase, calibration_sentence, distance_phrase, format_score
 from outland.models.summary import CalibrationCheck, Interval, PartScore
 
 
@@ -43,11 +44,15 @@ def test_scores_are_in_per_cent_and_errors_are_not():
     assert format_score(None, "rmse") == "–"
 
 
-def test_the_threshold_is_the_share_of_the_second_class_where_classes_were_balanced(fitted):
-    no, yes = fitted.model_.training.class_counts
-    assert threshold_phrase(fitted.model_) == f"called so above {yes / (no + yes):.2f} (its share in training)"
-    model = replace(fitted.model_, calibration=replace(fitted.model_.calibration, offset=(0.0,)))
-    assert threshold_phrase(model) == "called so above 0.50"
+def test_calibration_or_why_there_is_none(fitted):
+    fits = Calibration((1.5,), (-0.25,))
+    assert calibration_phrase(replace(fitted.model_, calibration=fits)) == (
+        "Probabilities are calibrated on rows not trained on (temperature 1.50, bias -0.25)."
+    )
+    none = Calibration.identity(fitted.model_.task, "a class has 3 rows to fit them on, and 10 are needed")
+    assert calibration_phrase(replace(fitted.model_, calibration=none)) == (
+        "Probabilities are not calibrated: a class has 3 rows to fit them on, and 10 are needed."
+    )
 
 
 def test_a_method_without_embeddings_has_no_distance(fitted):

@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+import torch
 
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.estimators.inputs import read_inputs
 from outland.graphs import Schema, Task
 from outland.methods import METHODS, build_method
-from outland.models.model import Predictions, run_batches
+from outland.models.calibration import Calibration
+from outland.models.members import run_batches
+from outland.models.model import Predictions
 from outland.nn import BackboneSettings
 from outland.spec import RunSpec
 from tests.models.cases import bbbp
@@ -29,36 +31,33 @@ def test_every_method_has_embeddings_at_its_head():
         assert len({tuple(row) for row in embeddings.tolist()}) == 3, name
 
 
-def test_probabilities_decisions_and_the_threshold_agree(fitted):
+def test_the_most_probable_class_is_called(fitted):
     smiles, _ = bbbp()
     model, predictions = fitted.model_, fitted.model_.predict(read_inputs(smiles).graphs)
     probabilities = model.probabilities(predictions)
     assert probabilities.shape == (298, 2)
     assert np.allclose(probabilities.sum(1), 1)
-    assert ((probabilities[:, 1] > model.threshold(0)) == model.decisions(predictions)).all()
+    assert (probabilities.argmax(1) == model.decisions(predictions)).all()
+    raw = run_batches(model.method, read_inputs(smiles).graphs)[0]
     no, yes = model.training.class_counts
-    assert model.threshold() == pytest.approx(yes / (no + yes))
+    none, all_ = model.training.class_draws
+    assert torch.allclose(predictions.outputs - raw, torch.tensor(np.log(yes / no * none / all_)).float())
     assert (model.kind, model.targets, model.classes) == ("molecules", ["label"], (0, 1))
 
 
 def test_several_targets_have_columns(fitted):
     """The same outputs read as those of two targets."""
     smiles, _ = bbbp()
-    task = Task("binary", 2, "rocauc")
-    model = replace(fitted.model_, calibration=replace(fitted.model_.calibration, temperature=(1, 2), offset=(0, 1)))
-    model.method.schema = replace(model.schema, task=task)
-    try:
-        outputs = model.predict(read_inputs(smiles[:9]).graphs).outputs
-        predictions = Predictions(outputs.repeat(1, 2), None, None)
-        logits = outputs[:, 0].double()
-        assert np.allclose(model.probabilities(predictions)[:, 0], logits.sigmoid())
-        assert np.allclose(model.probabilities(predictions)[:, 1], (logits / 2 + 1).sigmoid())
-        assert (model.decisions(predictions) == (logits > 0)[:, None].numpy()).all()
-        assert (model.threshold(0), model.threshold(1)) == (0.5, pytest.approx(0.7310585786))
-        assert model.targets == ["label0", "label1"]
-        assert [model.target_index(name) for name in ("label1", "label0", "other", None)] == [1, 0, 0, 0]
-    finally:
-        model.method.schema = replace(model.schema, task=BINARY)
+    schema = replace(fitted.model_.schema, task=Task("binary", 2, "rocauc"))
+    model = replace(fitted.model_, schema=schema, calibration=Calibration((1, 2), (0, 1)))
+    outputs = fitted.model_.predict(read_inputs(smiles[:9]).graphs).outputs
+    predictions = Predictions(outputs.repeat(1, 2))
+    logits = outputs[:, 0].double()
+    assert np.allclose(model.probabilities(predictions)[:, 0], logits.sigmoid())
+    assert np.allclose(model.probabilities(predictions)[:, 1], (logits / 2 + 1).sigmoid())
+    assert (model.decisions(predictions) == torch.stack([logits > 0, logits / 2 + 1 > 0], 1).numpy()).all()
+    assert model.targets == ["label0", "label1"]
+    assert [model.target_index(name) for name in ("label1", "label0", "other", None)] == [1, 0, 0, 0]
 
 
 def test_the_device_is_the_methods(fitted):

@@ -104,12 +104,6 @@ def test_numbers_of_classes_are_read_in_any_spelling(fitted, tmp_path):
 
 
 def test_a_part_of_another_task_is_refused(motif_model, cache):
-    single, motif_model.method.schema = (
-        motif_model.schema,
-        replace(motif_model.schema, task=Task("binary", 1, "rocauc")),
-    )
-    try:
-        with pytest.raises(OutlandError, match="motif/base:test has labels of another task than the model's"):
-            load_part(motif_model, "motif/base:test", cache)
-    finally:
-        motif_model.method.schema = single
+    other = replace(motif_model, schema=replace(motif_model.schema, task=Task("binary", 1, "rocauc")))
+    with pytest.raises(OutlandError, match="motif/base:test has labels of another task than the model's"):
+        load_part(other, "motif/base:test", cache)

@@ -1,17 +1,20 @@
 """Graphs with some of their nodes hidden."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from outland.chem.descriptors import bit_atoms, fingerprint
 from outland.chem.featurizer import parse
+from outland.chem.partial_vectors import PartialVectors
 from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import Batches, PackedGraphs
 from outland.models import occlusion
 from outland.models.occlusion import Occlusion
+from outland.models.trees import fit_forest
 from outland.nn import Encoder
 from tests.conftest import odd_graphs
 from tests.models.cases import SMALL, bbbp
@@ -46,7 +49,7 @@ def test_a_hidden_node_is_the_average_training_node(model, graphs):
     with torch.inference_mode():
         states = encoder.embed(batch)
         states[[0, 3]] = encoder.features(model.reference.x).mean(0)
-        logits = model.method.classifier(batch, states=states)
+        logits = model.method.classifier(batch, states=states) + torch.tensor(model.network.offset)
     assert torch.allclose(model.calibration.logits(logits.double())[0], hidden, atol=1e-5)
     assert torch.equal(model.predict(graphs).outputs, before)
 
@@ -58,19 +61,29 @@ def test_blocks_change_nothing(model, graphs, monkeypatch):
     assert torch.allclose(Occlusion(model, graphs).scores(hidden), together, atol=1e-6)
 
 
-def test_bits_of_hidden_atoms_are_off_unless_others_set_them(model, graphs):
+def test_trees_and_networks_are_averaged_with_what_each_loses(model, graphs):
+    """A forest reads what is left of the molecule; without molecules it cannot be explained."""
     molecules = [parse(text) for text in SMILES]
-    copies = Occlusion(model, graphs, molecules)._copies([(0, ()), (0, (1, 2)), (2, (0, 1, 2, 3)), (0, (9,))])
-    bits = np.unpackbits(copies.extra["fingerprint"].numpy(), axis=1).astype(bool)
-    whole = np.unpackbits(fingerprint(molecules[0])).astype(bool)
-    assert np.array_equal(bits[0], whole)
-    assert not (bits[1] & ~whole).any()
-    assert 0 < bits[1].sum() < bits[0].sum()
-    assert not bits[2].any()
-    environments = bit_atoms(molecules[0])
-    assert set(np.flatnonzero(bits[3])) == {bit for bit, atoms in environments if 9 not in atoms}
-    (alone,) = [bit for bit, atoms in environments if atoms == (9,)]
-    assert bits[3][alone]  # an aromatic CH, as four other atoms are
+    train = read_inputs(bbbp()[0][:60]).graphs
+    forest = fit_forest(replace(train, y=torch.tensor(bbbp()[1][:60]).float()[:, None]), model.task, 0, trees=5)
+    alone, both = (replace(model, members=members, weights=()) for members in ((forest,), (*model.members, forest)))
+    hidden = [(0, (1, 2)), (2, (3,))]
+    rest = [PartialVectors(molecules[graph]) for graph, _ in hidden]
+    extra = {
+        "fingerprint": torch.from_numpy(
+            np.stack([v.fingerprint(nodes) for v, (_, nodes) in zip(rest, hidden, strict=True)])
+        ),
+        "descriptors": torch.from_numpy(
+            np.stack([v.descriptors(nodes) for v, (_, nodes) in zip(rest, hidden, strict=True)])
+        ),
+    }
+    outputs = forest.outputs(replace(graphs.select(torch.tensor([0, 2])), extra=extra)).double()
+    scores = Occlusion(alone, graphs, molecules).scores(hidden)
+    assert torch.allclose(scores, model.calibration.logits(outputs)[:, 0])
+    mean = (scores + Occlusion(model, graphs).scores(hidden)) / 2
+    assert torch.allclose(Occlusion(both, graphs, molecules).scores(hidden), mean, atol=1e-5)
+    with pytest.raises(OutlandError, match="name a table of SMILES"):
+        Occlusion(alone, graphs)
 
 
 def test_units_and_classes(graphs):

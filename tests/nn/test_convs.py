@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from outland.graphs import PackedGraphs
-from outland.nn import CONVS, BackboneSettings, Encoder
+from outland.nn import CONVS, BackboneSettings, build_encoder
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
-from tests.nn.cases import doubled, network, without_edges
+from tests.nn.cases import KINDS, doubled, network, without_edges
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -20,7 +20,7 @@ def test_weight_zero_is_the_graph_without_its_edges(kind, schema, make, training
 
 
 @pytest.mark.parametrize(("schema", "make"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
-@pytest.mark.parametrize("kind", CONVS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_weight_zero_on_one_edge_is_the_graph_without_that_edge(kind, schema, make):
     net = network(kind, schema).eval()
     graphs = make()
@@ -36,7 +36,7 @@ def test_weight_zero_on_one_edge_is_the_graph_without_that_edge(kind, schema, ma
 
 
 def test_gin_layer_by_hand():
-    encoder = Encoder(BackboneSettings(width=4, layers=1, dropout=0.0), REAL.node).double().eval()
+    encoder = build_encoder(BackboneSettings(width=4, layers=1, dropout=0.0), REAL.node).double().eval()
     batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[4:5])))
     weight = torch.rand(batch.num_edges, dtype=torch.double)
     conv, norm = encoder.convs[0], encoder.norms[0]
@@ -48,7 +48,7 @@ def test_gin_layer_by_hand():
 
 
 def test_gcn_layer_by_hand():
-    encoder = Encoder(BackboneSettings(kind="gcn", width=4, layers=1, dropout=0.0), REAL.node).double().eval()
+    encoder = build_encoder(BackboneSettings(kind="gcn", width=4, layers=1, dropout=0.0), REAL.node).double().eval()
     batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs()[4:5])))
     weight = torch.rand(batch.num_edges, dtype=torch.double)
     adjacency = torch.eye(6, dtype=torch.double)
@@ -61,7 +61,9 @@ def test_gcn_layer_by_hand():
 def test_gat_layer_equals_pyg_without_weights():
     from torch_geometric.nn import GATConv
 
-    encoder = Encoder(BackboneSettings(kind="gat", width=8, heads=2, layers=1, dropout=0.0), REAL.node).double().eval()
+    encoder = (
+        build_encoder(BackboneSettings(kind="gat", width=8, heads=2, layers=1, dropout=0.0), REAL.node).double().eval()
+    )
     ours = encoder.convs[0]
     theirs = GATConv(3, 4, heads=2).double()
     theirs.lin.weight.data = ours.linear.weight.data
@@ -72,7 +74,7 @@ def test_gat_layer_equals_pyg_without_weights():
 
 
 def test_gat_survives_an_absent_edge_with_a_huge_score():
-    encoder = Encoder(BackboneSettings(kind="gat", width=4, heads=1, layers=1, dropout=0.0), REAL.node).eval()
+    encoder = build_encoder(BackboneSettings(kind="gat", width=4, heads=1, layers=1, dropout=0.0), REAL.node).eval()
     with torch.no_grad():
         encoder.convs[0].source.fill_(1000)
         encoder.convs[0].linear.weight.abs_()

@@ -3,13 +3,14 @@ import torch
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.nn import CONVS, BackboneSettings, Encoder, Mask
+from outland.nn import CONVS, BackboneSettings, Mask, build_encoder
+from outland.nn.encoder import NodeEncoder
 from outland.ops import gin_aggregate
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
-from tests.nn.cases import OPTIONS, doubled, network, without_edges
+from tests.nn.cases import KINDS, OPTIONS, doubled, network, without_edges
 
 
-@pytest.mark.parametrize("kind", CONVS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_weight_one_changes_nothing_and_weights_have_gradients(kind, any_set):
     schema, graphs = any_set
     net, batch = network(kind, schema).eval(), doubled(whole(graphs))
@@ -22,7 +23,7 @@ def test_weight_one_changes_nothing_and_weights_have_gradients(kind, any_set):
     assert (edge.grad != 0).float().mean() > 0.9
 
 
-@pytest.mark.parametrize("kind", CONVS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_node_weight_multiplies_the_input(kind):
     net = network(kind, REAL).eval()
     batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))
@@ -48,6 +49,8 @@ def test_the_virtual_node_pools_only_what_the_mask_lets_through():
     ("settings", "words"),
     [
         ({"kind": "gat", "width": 10, "heads": 4}, "must be a multiple of backbone.heads"),
+        ({"kind": "dmpnn", "virtual_node": True}, "dmpnn has no virtual node"),
+        ({"kind": "dmpnn", "jumping": "sum"}, "no jumping"),
         ({"layers": 0}, "backbone.layers must be from 1 to 1000, not 0"),
         ({"dropout": 2.0}, "backbone.dropout must be from 0 to 0.99, not 2"),
         ({"width": 0}, "backbone.width must be at least 1"),
@@ -56,7 +59,7 @@ def test_the_virtual_node_pools_only_what_the_mask_lets_through():
 )
 def test_impossible_settings_are_refused(settings, words):
     with pytest.raises(OutlandError, match=words):
-        Encoder(BackboneSettings(**settings), REAL.node)
+        build_encoder(BackboneSettings(**settings), REAL.node)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -88,8 +91,8 @@ def test_the_readout_may_come_before_the_last_map_if_nothing_trains(kind, option
     batch = doubled(whole(PackedGraphs.from_data_list(graphs), layout))
     net = network(kind, REAL, pool=pool, dropout=0.3, **OPTIONS[options]).eval().requires_grad_(False)
     weight = torch.rand(batch.num_edges, dtype=torch.double, requires_grad=True)
-    pool_early, pooled = Encoder.pool_early, []
-    monkeypatch.setattr(Encoder, "pool_early", lambda *inputs: pooled.append(pool_early(*inputs)) or pooled[-1])
+    pool_early, pooled = NodeEncoder.pool_early, []
+    monkeypatch.setattr(NodeEncoder, "pool_early", lambda *inputs: pooled.append(pool_early(*inputs)) or pooled[-1])
     ours = net.embed(batch, Mask(None, weight))
     nodes = net.encoder(batch, None, weight)
     plain = batch.mean_nodes(nodes) if pool == "mean" else batch.sum_nodes(nodes)

@@ -135,14 +135,11 @@ def test_the_scores_stand_in_a_table_and_several_targets_have_names(result):
     ]
     fit = result(*scores)
     several = replace(fit.model.schema, task=replace(fit.model.task, outputs=2))
-    single, fit.model.method.schema = fit.model.schema, several
-    try:
-        told = sentences(fit)
-        screen = Console(width=200)
-        with screen.capture() as capture:
-            screen.print(score_table(fit))
-    finally:
-        fit.model.method.schema = single
+    fit = replace(fit, model=replace(fit.model, schema=several))
+    told = sentences(fit)
+    screen = Console(width=200)
+    with screen.capture() as capture:
+        screen.print(score_table(fit))
     assert [line.partition(":")[0] for line in told] == ["label0", "label0", "label1", "label1"]
     assert all("it said 90% on average where 50% are '1'" in line for line in told[1::2])
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capture.get().splitlines() if "80.00" in line]

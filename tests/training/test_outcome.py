@@ -10,7 +10,7 @@ from outland.errors import OutlandError
 from outland.models import load_model, save_model
 from outland.models.calibration import calibrate
 from outland.models.knn import KNNDistance
-from outland.models.model import run_batches
+from outland.models.members import run_batches
 from outland.spec import RunSpec, load_splits
 from outland.tables.duplicates import sorted_hashes
 from outland.training.runs import Training
@@ -39,10 +39,9 @@ def test_the_model_of_a_table_is_calibrated_and_knows_its_training_rows(cache):
     training = trained(spec, splits)
     model, record = training.model(), training.record()
     assert (model.spec, model.targets, model.classes, model.source) == (spec, ["p_np"], ("0", "1"), "")
-    outputs = run_batches(model.method, splits.part("val"))[0]
     offset = torch.tensor(training.data.class_counts).log() - torch.tensor(training.data.class_draws).log()
-    assert model.calibration.offset == (pytest.approx(float(offset[1] - offset[0]), rel=1e-5),)
-    expected = calibrate(outputs, splits.part("val").y, model.calibration.offset, model.task)
+    assert model.network.offset == (pytest.approx(float(offset[1] - offset[0]), rel=1e-5),)
+    expected = calibrate(model.network.outputs(splits.part("val")), splits.part("val").y, model.task)
     assert model.calibration == expected
     sizes = {name: len(index) for name, index in splits.parts.items()}
     assert model.training.graphs == record.data["sizes"] == sizes
@@ -58,12 +57,12 @@ def test_training_graphs_are_kept_where_they_cannot_be_loaded_again(motif, cache
     splits = load_splits(spec, cache=cache)
     reference = trained(spec, splits).model().reference
     assert len(reference) == len(splits["train"])
-    assert (reference.environment, reference.extra) == (None, {})
+    assert (reference.environment, set(reference.extra)) == (None, {"fingerprint", "descriptors"})
     benchmark = RunSpec.from_words("motif", "erm", ["backbone.width=8", "train.epochs=1", "data.limit=24"])
     model = trained(benchmark, load_splits(benchmark, cache=cache)).model()
     assert model.reference is None
     assert (model.classes, len(model.training_hashes)) == (("0", "1", "2"), 0)
-    assert model.calibration.offset == (0.0, 0.0, 0.0)
+    assert model.network.offset == (0.0, 0.0, 0.0)
 
 
 def test_distances_are_to_training_embeddings(cache):

@@ -68,8 +68,8 @@ def descriptors(molecule: Any) -> Values:
     values += [function(molecule) for function in _functions()]
     for name in _SURFACES:
         values += getattr(rdMolDescriptors, name)(molecule)
-    array = np.nan_to_num(np.array(values), nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-    return array.clip(-_LARGEST, _LARGEST).astype(np.float32)
+    array: Values = np.array(values, dtype=np.float32)
+    return np.nan_to_num(array, nan=0.0).clip(-_LARGEST, _LARGEST)
 
 
 # Of each byte, the one with its bits in the other order: RDKit packs the first bit lowest, numpy highest.

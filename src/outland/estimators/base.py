@@ -151,7 +151,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         """How unusual each row is for the model: one training row in twenty lies above 1 (see `KNNDistance`)."""
         distances = self._predictions(X).distances
         if distances is None:
-            raise BadInput(f"{self.model_.method.name} has no embeddings to take distances of")
+            raise BadInput(f"{self.model_.name} has no embeddings to take distances of")
         array: np.ndarray[Any, Any] = distances.numpy()
         return array
 

@@ -26,6 +26,7 @@ class GraphBatch:
         node_count, edge_count: real nodes and edges of each graph `[B]`.
         y: labels `[B]` or `[B, T]`.
         index: index of each graph in the set it came from `[B]`.
+        descriptors: numbers known of each graph as a whole `[B, D]`, where there are any; NaN where one is unknown.
         node_mask, edge_mask, graph_mask: which rows are real; None where all are.
         incoming, outgoing: the edges by target and by source; None where they are not grouped.
         node_ptr, edge_ptr: where each graph's nodes and edges begin `[B + 1]`; padding is one more segment, or in none.
@@ -45,6 +46,7 @@ class GraphBatch:
     node_mask: Tensor | None = None
     edge_mask: Tensor | None = None
     graph_mask: Tensor | None = None
+    descriptors: Tensor | None = None
     incoming: EdgeCSR | None = None
     outgoing: EdgeCSR | None = None
     node_ptr: Tensor | None = None
@@ -84,6 +86,12 @@ class GraphBatch:
     def first_direction(self) -> Tensor:
         """Which edge rows come before their other direction, or have none: one row for each undirected edge `[E]`."""
         return torch.arange(self.num_edges, device=self.x.device) <= self.reverse
+
+    @property
+    def has_reverse(self) -> Tensor:
+        """Which edge rows have another direction; a self-loop is its own `[E]`."""
+        itself = torch.arange(self.num_edges, device=self.x.device) == self.reverse
+        return ~itself | (self.edge_index[0] == self.edge_index[1])
 
     @property
     def edges(self) -> Edges:

@@ -39,6 +39,7 @@ class Gatherer:
             edge_offsets=graphs.edge_offsets.to(graphs.device),
             out_degrees=graphs.out_degrees,
             in_order=all(graphs.edge_order),
+            descriptors=graphs.extra.get("descriptors"),
         )
 
     def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:

@@ -62,12 +62,14 @@ class Schema:
         node, edge: their features; None for edges without any.
         task: what is predicted.
         environments: number of training environments.
+        descriptors: numbers of each graph as a whole that a model may read besides nodes and edges.
     """
 
     node: Features
     task: Task
     edge: Features | None = None
     environments: Count = 0
+    descriptors: Count = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file."""

@@ -13,7 +13,7 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.masks import random_mask, ratio_penalty
-from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, Masker, frozen_running_stats
+from outland.nn import BackboneSettings, GraphNet, Mask, Masker, build_encoder, frozen_running_stats
 from outland.ops import Indicator
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
@@ -117,7 +117,7 @@ class AIA(Method[AIASettings]):
         if front >= layers:
             raise OutlandError(f"method.front_layers ({front}) must be at least 0 and below backbone.layers ({layers})")
         masker = replace(backbone, layers=settings.masker_layers)
-        self.front = Encoder(replace(backbone, layers=front), schema.node, schema.edge) if front else None
+        self.front = build_encoder(replace(backbone, layers=front), schema.node, schema.edge) if front else None
         self.classifier = GraphNet(replace(backbone, layers=layers - front), schema, backbone.width if front else None)
         self.generator = Masker(masker, schema, settings.mask_head) if settings.stable else None
         self.augmenter = Masker(masker, schema, settings.mask_head) if settings.adversary == "learned" else None

@@ -11,7 +11,7 @@ from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
-from outland.nn import BackboneSettings, Encoder, Mask
+from outland.nn import BackboneSettings, Mask, build_encoder
 from outland.nn.convs import GCN, LayerInputs
 from outland.nn.layers import norm, pair_linear
 from outland.settings import NonNegative, settings
@@ -112,7 +112,7 @@ class CAL(Method[CALSettings]):
         super().__init__(schema, backbone, settings)
         pool = backbone.pool if self.settings.pool == "backbone" else self.settings.pool
         width, outputs = backbone.width, schema.task.outputs
-        self.encoder = Encoder(backbone, schema.node, schema.edge)
+        self.encoder = build_encoder(backbone, schema.node, schema.edge)
         self.attention = TwoWayAttention(width)
         self.causal, self.trivial = Branch(backbone, pool), Branch(backbone, pool)
         self.causal_head = BranchHead(width, backbone, outputs)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import GraphEmbeddings, Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.pairing import all_pairs, permutation
-from outland.nn import BackboneSettings, Encoder, GraphNet, Head, Mask
+from outland.nn import BackboneSettings, GraphNet, Head, Mask, build_encoder
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 
@@ -41,7 +41,7 @@ class Gate(nn.Module):
 
     def __init__(self, backbone: BackboneSettings, schema: Schema) -> None:
         super().__init__()
-        self.encoder = Encoder(backbone, schema.node, schema.edge)
+        self.encoder = build_encoder(backbone, schema.node, schema.edge)
         self.head = Head(replace(backbone, head="mlp"), 1)
 
     def forward(self, batch: GraphBatch) -> Tensor:

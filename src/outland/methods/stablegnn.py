@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from outland.graphs import GraphBatch, Schema
 from outland.methods.parts.dependence import Dependence, HSICDependence
 from outland.methods.parts.weighting import WeightingMethod, WeightingSettings
-from outland.nn import BackboneSettings, Encoder
+from outland.nn import BackboneSettings, build_encoder
 from outland.nn.layers import norm
 from outland.settings import PositiveInt, settings
 
@@ -42,7 +42,7 @@ class Clusters(nn.Module):
     def __init__(self, schema: Schema, backbone: BackboneSettings, clusters: int, layers: int) -> None:
         super().__init__()
         self.pool = backbone.pool
-        self.encoder = Encoder(replace(backbone, layers=layers), schema.node, schema.edge)
+        self.encoder = build_encoder(replace(backbone, layers=layers), schema.node, schema.edge)
         self.assign = nn.Linear(backbone.width, clusters)
         self.own = nn.Linear(backbone.width, backbone.width)
         self.neighbours = nn.Linear(backbone.width, backbone.width, bias=False)

@@ -1,35 +1,42 @@
-"""Logits into probabilities, with a temperature fitted on validation rows."""
+"""Outputs into probabilities, with a temperature and a bias fitted on rows the model was not trained on."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from outland.graphs import Task
 
-_BOUND = 3.0  # of log T, from 1/20 to 20
+FEWEST = 10  # rows of a class, below which nothing is fitted
+_BOUND_T, _BOUND_B = 3.0, 4.0  # of |log T|, T from 1/20 to 20, and of |b|
+_SCALE_T, _SCALE_B = 1.0, 1.5  # standard deviations of the prior on log T and b
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Calibration:
     r"""Probabilities as :math:`\sigma(z / T + b)`, or softmax of the same.
 
-    Rare classes are drawn more often in training, which moves logits by a known amount; b takes it back, so that
-    probabilities are those of the training table as it was. T is fitted on validation rows (Guo et al., ICML 2017).
+    T and b have the least log-loss on rows that the model was not trained on, under a mild normal prior on log T and b,
+    so that few rows cannot move them far (Platt, 1999; Guo et al., ICML 2017).
 
     Args:
         temperature: T of each output of a binary task; one T for the classes of a multiclass task.
         offset: b of each output.
+        reason: why nothing was fitted, for some target; empty where T and b are fitted.
     """
 
     temperature: tuple[float, ...]
     offset: tuple[float, ...]
+    reason: str = ""
 
     @classmethod
-    def identity(cls, task: Task) -> "Calibration":
-        """T = 1 and b = 0: probabilities as the network has them."""
-        return cls((1.0,) * (1 if task.kind == "multiclass" else task.outputs), (0.0,) * task.outputs)
+    def identity(cls, task: Task, reason: str = "") -> "Calibration":
+        """T = 1 and b = 0: probabilities as the outputs have them."""
+        return cls((1.0,) * (1 if task.kind == "multiclass" else task.outputs), (0.0,) * task.outputs, reason)
 
     def logits(self, z: Tensor) -> Tensor:
         """Calibrated logits `[G, outputs]`."""
@@ -42,36 +49,91 @@ class Calibration:
 
 
 def prior_offset(counts: list[int], draws: list[int], task: Task) -> tuple[float, ...]:
-    """The offset b that undoes drawing classes `draws` times instead of `counts` times; 0 where these are the same."""
+    """The offset that undoes drawing classes `draws` times instead of `counts` times; 0 where these are the same."""
     if counts == draws:
         return (0.0,) * task.outputs
     log_odds = np.log(np.array(counts) / sum(counts)) - np.log(np.array(draws) / sum(draws))
     return (float(log_odds[1] - log_odds[0]),) if task.kind == "binary" else tuple(float(value) for value in log_odds)
 
 
-def calibrate(z: Tensor, y: Tensor, offset: tuple[float, ...], task: Task) -> Calibration:
-    """The temperatures with the least log-loss on rows with logits z and labels y; 1 where there is one class only."""
+def calibrate(z: Tensor, y: Tensor, task: Task) -> Calibration:
+    """Temperatures and biases from outputs `z` `[G, outputs]` of rows not trained on, and their labels.
+
+    A target with fewer than ten rows of a class keeps T = 1 and b = 0, and `reason` says so.
+    """
     if task.kind == "regression":
         return Calibration.identity(task)
     z = z.double()
     if task.kind == "multiclass":
-        return Calibration((_temperature(z, y.flatten(), z.new_tensor(offset)),), offset)
-    columns = zip(z.T, y.reshape_as(z).T, offset, strict=True)
-    return Calibration(tuple(_temperature(logits, labels, shift) for logits, labels, shift in columns), offset)
+        labels = y.flatten()
+        few = _fewest(labels, task.outputs)
+        if few < FEWEST:
+            return Calibration.identity(task, _reason(few))
+        temperature, offset = _fit(z, labels.long())
+        return Calibration((temperature,), tuple(offset))
+    fitted, reasons = [], []
+    for logits, labels in zip(z.T, y.reshape_as(z).T, strict=True):
+        known = ~labels.isnan()
+        few = _fewest(labels[known], 2)
+        reasons += [_reason(few)] if few < FEWEST else []
+        fitted.append((1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None]))
+    temperatures, offsets = zip(*fitted, strict=True)
+    return Calibration(tuple(temperatures), tuple(offset[0] for offset in offsets), next(iter(reasons), ""))
 
 
-def _temperature(z: Tensor, y: Tensor, offset: Tensor | float) -> float:
-    from scipy.optimize import minimize_scalar
+def _fewest(labels: Tensor, classes: int) -> int:
+    return int(torch.bincount(labels.long(), minlength=classes).min())
 
-    known = ~y.isnan() if y.is_floating_point() else slice(None)
-    z, y = z[known], y[known]
-    if len(y.unique()) < 2:
-        return 1.0
 
-    def loss(log_temperature: float) -> float:
-        logits = z / float(np.exp(log_temperature)) + offset
-        if z.dim() == 1:
-            return float(functional.binary_cross_entropy_with_logits(logits, y.double()))
-        return float(functional.cross_entropy(logits, y.long()))
+def _reason(rows: int) -> str:
+    return f"a class has {rows} row{'s' * (rows != 1)} to fit them on, and {FEWEST} are needed"
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-_BOUND, _BOUND), method="bounded").x))
+
+def _fit(z: Tensor, y: Tensor) -> tuple[float, list[float]]:
+    """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1."""
+    from scipy.optimize import minimize
+
+    def loss(values: Array) -> tuple[float, Array]:
+        parameters = torch.tensor(values, requires_grad=True)
+        log_t, b = parameters[0], parameters[1:]
+        logits = z * torch.exp(-log_t) + b
+        if y.dim() == 1:
+            risk = functional.cross_entropy(logits, y, reduction="sum")
+        else:
+            risk = functional.binary_cross_entropy_with_logits(logits, y, reduction="sum")
+        total = risk + (log_t / _SCALE_T).square() / 2 + (b / _SCALE_B).square().sum() / 2
+        (gradient,) = torch.autograd.grad(total, parameters)
+        return float(total.detach()), gradient.numpy()
+
+    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B)] * z.shape[1]
+    best = minimize(loss, np.zeros(1 + z.shape[1]), jac=True, bounds=bounds, method="L-BFGS-B").x
+    return float(np.exp(best[0])), best[1:].tolist()
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Rows whose probability lies between two limits: their mean probability, observed rate, and number."""
+
+    mean_probability: float
+    observed_rate: float
+    rows: int
+
+
+def reliability_bins(probability: Array, happened: Array, bins: int = 10) -> list[ReliabilityBin]:
+    """Bins of equal width, empty ones left out: probabilities of events `[n]` beside whether they happened `[n]`."""
+    index = np.minimum((probability * bins).astype(int), bins - 1)
+    return [
+        ReliabilityBin(
+            float(probability[index == b].mean()), float(happened[index == b].mean()), int((index == b).sum())
+        )
+        for b in np.unique(index)
+    ]
+
+
+def expected_calibration_error(probability: Array, happened: Array, bins: int = 10) -> float:
+    """Mean of |mean probability − observed rate| over bins, weighted by rows."""
+    gaps = [
+        (one.rows, abs(one.mean_probability - one.observed_rate))
+        for one in reliability_bins(probability, happened, bins)
+    ]
+    return sum(rows * gap for rows, gap in gaps) / max(1, len(probability))

@@ -5,10 +5,10 @@ from typing import Any
 from outland.models.messages import (
     MASK_MEANING,
     METRICS,
+    calibration_phrase,
     calibration_sentence,
     distance_phrase,
     format_score,
-    threshold_phrase,
 )
 from outland.models.model import TrainedModel
 from outland.models.summary import PartScore
@@ -30,9 +30,19 @@ def _description(model: TrainedModel) -> str:
     each = f" for each of {targets}" if len(model.targets) > 1 else ""
     return (
         f"# Model{title}\n\n"
-        f"Reads {model.kind} and answers with {answer}{each}. Trained by {model.method.name} ({model.method.citation}) "
-        f"with outland; held-out rows imitate the shift by {escape(spec.domain or 'given parts')}."
+        f"Reads {model.kind} and answers with {answer}{each}. {_members(model)}; "
+        f"held-out rows imitate the shift by {escape(spec.domain or 'given parts')}."
     )
+
+
+def _members(model: TrainedModel) -> str:
+    """Who predicts, with the share of each in the mean where there are several."""
+    citation = "" if model.method is None else f" ({model.method.citation})"
+    if len(model.members) == 1:
+        return f"Trained by {model.members[0].name}{citation} with outland"
+    weights = model.weights or (1 / len(model.members),) * len(model.members)
+    shares = [f"{weight:.0%} {member.name}" for member, weight in zip(model.members, weights, strict=True)]
+    return f"The mean of {len(model.members)} models, trained with outland: {', '.join(shares)}"
 
 
 def _training(model: TrainedModel) -> str:
@@ -78,10 +88,9 @@ def _score_row(score: PartScore) -> str:
 def _usage(model: TrainedModel) -> str:
     lines = []
     if model.classes:
-        temperatures = ", ".join(f"{temperature:.2f}" for temperature in model.calibration.temperature)
-        lines.append(f"- Probabilities are scaled on validation rows (T = {temperatures}).")
+        lines.append(f"- {calibration_phrase(model)}")
     if model.task.kind == "binary":
-        lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is {threshold_phrase(model)}.")
+        lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is called so above one half.")
     if model.distance is not None:
         lines.append(
             f"- `distance` is {distance_phrase(model, 'row')}. It is taken in the model's own embedding. Trust rows "
@@ -96,7 +105,7 @@ def _usage(model: TrainedModel) -> str:
         lines.append(
             "- The method is in a file of its own, `method.py` here: loading the model runs it, if you say so."
         )
-    if model.method.has_masks:
+    if model.method is not None and model.method.has_masks:
         lines.append(f"- Explanations part a {model.kind.removesuffix('s')} in two. {MASK_MEANING}")
     return "## How to read it\n\n" + "\n".join(lines)
 

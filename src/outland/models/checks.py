@@ -8,12 +8,15 @@ from torch import Tensor
 from outland.graphs import Features, PackedGraphs, Schema, Splits
 from outland.models.calibration import Calibration
 from outland.models.knn import KNNDistance
-from outland.models.model import TrainedModel, run_batches
+from outland.models.members import Network
+from outland.models.model import TrainedModel
+from outland.models.trees import Trees
 
 
 def check_model(model: TrainedModel) -> None:
     """A `ValueError` where the parts of a model do not fit each other; a graph of two nodes is tried."""
     _check_classes(model)
+    _check_members(model)
     _check_numbers(model)
     if model.reference is not None:
         index = torch.arange(len(model.reference))
@@ -40,18 +43,35 @@ def _check_classes(model: TrainedModel) -> None:
         raise ValueError("its classes were counted otherwise")
 
 
+def _check_members(model: TrainedModel) -> None:
+    if not model.members:
+        raise ValueError("it has no members")
+    if len(model.weights) not in (0, len(model.members)) or min([0.0, *model.weights]) < 0:
+        raise ValueError("its weights are not those of its members")
+    if model.weights and abs(sum(model.weights) - 1) > 1e-6:
+        raise ValueError("its weights do not sum to 1")
+    for member in model.members:
+        if isinstance(member, Trees):
+            member.check()
+        elif isinstance(member, Network):
+            if not all(bool(tensor.isfinite().all()) for tensor in member.method.state_dict().values()):
+                raise ValueError("a weight is not finite")
+            if len(member.offset) not in (0, model.task.outputs):
+                raise ValueError("the offset of a network is of another task")
+
+
 def _check_numbers(model: TrainedModel) -> None:
     calibration, distance, expected = model.calibration, model.distance, Calibration.identity(model.task)
     if len(calibration.temperature) != len(expected.temperature) or len(calibration.offset) != len(expected.offset):
         raise ValueError("its calibration is of another task")
     if min(calibration.temperature) <= 0 or (distance is not None and min(distance.unit, distance.far) <= 0):
         raise ValueError("a number of its calibration or distances is impossible")
-    if not all(bool(tensor.isfinite().all()) for tensor in model.method.state_dict().values()):
-        raise ValueError("a weight is not finite")
 
 
 def _check_distance(model: TrainedModel, distance: KNNDistance) -> None:
-    embeddings = run_batches(model.method, _smallest_graph(model.schema))[1]
+    embeddings = None
+    if model.network is not None:
+        embeddings = model.network.outputs_and_embeddings(_smallest_graph(model.schema))[1]
     embedding = torch.zeros(0) if embeddings is None else embeddings[0]
     tensors = (distance.center, distance.scale, distance.reference[0])
     if distance.reference.ndim != 2 or any(

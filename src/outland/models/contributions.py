@@ -13,7 +13,7 @@ from outland.models.model import TrainedModel
 from outland.models.occlusion import Hidden, Occlusion
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of a graph's nodes that are hidden
-_DRAWS, _MOST, _BOOTSTRAPS = 4, 150, 2000
+_DRAWS, _MOST, _BOOTSTRAPS = 4, 100, 2000
 Array = npt.NDArray[np.float64]
 
 
@@ -98,7 +98,9 @@ def _faithfulness(occlusion: Occlusion, nodes: list[Tensor], seed: int = 0) -> F
     for graph in judged:
         values = sign[graph] * nodes[graph].numpy()
         orders = [np.argsort(-values, kind="stable"), *(generator.permutation(len(values)) for _ in range(_DRAWS))]
-        hidden += [(graph, order[: max(1, round(share * len(values)))]) for order in orders for share in SHARES]
+        hidden += [
+            (graph, order[: max(1, round(share * len(values)))].tolist()) for order in orders for share in SHARES
+        ]
     fall = occlusion.whole[[graph for graph, _ in hidden]] - occlusion.scores(hidden)
     falls = fall.numpy().reshape(len(judged), 1 + _DRAWS, len(SHARES)) * sign[judged, None, None]
     return summarize_falls(falls[:, 0], falls[:, 1:].mean(1), generator)

@@ -104,8 +104,10 @@ def explain_table(
     for index, row, seen in facts:
         cells = table[index]
         truth = _truth(cells.get(target, ""), model) if target else ""
-        known = {"row": index + 1, "cells": cells, "smiles": cells[smiles], "truth": truth, "is_training": seen}
-        rows.append(replace(row, **known, edges=row.edges[::2], ends=()))  # the directions of a bond stand side by side
+        known: dict[str, Any] = {"cells": cells, "smiles": cells[smiles], "truth": truth, "is_training": seen}
+        rows.append(
+            replace(row, row=index + 1, **known, edges=row.edges[::2], ends=())
+        )  # the directions of a bond stand side by side
     return replace(explained, rows=sorted(rows, key=lambda row: row.row))
 
 

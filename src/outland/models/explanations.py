@@ -10,7 +10,8 @@ from outland.devices import one_thread
 from outland.errors import OutlandError
 from outland.graphs import Batches, PackedGraphs
 from outland.models.contributions import contributions
-from outland.models.model import BATCH_SIZE, TrainedModel
+from outland.models.members import BATCH_SIZE
+from outland.models.model import TrainedModel
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation
@@ -18,20 +19,16 @@ if TYPE_CHECKING:
 View = Literal["contributions", "mask"]
 
 
-def has_mask(model: TrainedModel) -> bool:
-    """Whether the model's first network has learned a stable mask."""
-    return model.method is not None and model.method.has_masks
-
-
 @torch.inference_mode()
 def stable_mask(model: TrainedModel, graphs: PackedGraphs) -> tuple[list[Tensor], list[Tensor]]:
     """Weights from 0 to 1 of the nodes and of the edges of each graph, as the first network has learned them."""
-    if not has_mask(model):
-        raise OutlandError(f"{_name(model)} has learned no mask: show contributions instead, which every model has")
+    method = model.method
+    if method is None or not method.has_masks:
+        raise OutlandError(f"{model.name} has learned no mask: show contributions instead, which every model has")
     node, edge = [], []
     with one_thread():
         for batch in Batches(graphs.to(model.device), torch.arange(len(graphs)), BATCH_SIZE):
-            mask = model.method.eval().masks(batch)["stable"].symmetric(batch)
+            mask = method.eval().masks(batch)["stable"].symmetric(batch)
             node.append(mask.node.float().cpu())
             edge.append(mask.edge.float().cpu())
     nodes = torch.cat(node).split(graphs.node_counts.tolist())
@@ -68,7 +65,3 @@ def explain_graphs(
             explanation.edge_attr = data.edge_attr
         explanations.append(explanation)
     return explanations
-
-
-def _name(model: TrainedModel) -> str:
-    return "this model" if model.method is None else model.method.name

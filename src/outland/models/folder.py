@@ -1,14 +1,14 @@
 """The model folder: safetensors and JSON under one seal, with a card in Markdown. Reading it executes nothing."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from outland.chem.descriptors import DESCRIPTOR_NAMES, DESCRIPTORS, FINGERPRINT
@@ -21,13 +21,16 @@ from outland.models.calibration import Calibration
 from outland.models.card import card
 from outland.models.checks import check_model
 from outland.models.knn import KNNDistance
+from outland.models.members import Member, Network
 from outland.models.model import Kind, TrainedModel
 from outland.models.summary import Assessment, TrainingSummary
+from outland.models.tree_tensors import TreeTensors
+from outland.models.trees import Trees
 from outland.spec import RunSpec
 from outland.storage.files import checksum, read_json, writable_folder
 from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
-VERSION = 2
+VERSION = 3
 FORMAT = "outland model"
 CARD, SOURCE = "README.md", "method.py"
 _PACKAGES = ("outland", "torch", "scikit-learn", "rdkit", "numpy", "safetensors")
@@ -37,9 +40,21 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
-class _Temperature(_Strict):
+class _NetworkFile(_Strict):
+    kind: Literal["network"]
+    spec: dict[str, Any]
+    offset: list[float]
+
+
+class _TreesFile(_Strict):
+    kind: Literal["forest", "boosting"]
+    descriptors: Annotated[int, Field(ge=0, le=10_000)]
+
+
+class _CalibrationFile(_Strict):
     temperature: list[float]
     offset: list[float]
+    reason: str
 
 
 class _Distance(_Strict):
@@ -57,7 +72,9 @@ class ModelFile(_Strict):
     schema_: dict[str, Any]
     featurizer: dict[str, list[str]] | None
     classes: list[str] | list[bool] | list[int] | list[float]
-    calibration: _Temperature
+    members: list[Annotated[_NetworkFile | _TreesFile, Field(discriminator="kind")]]
+    weights: list[float]
+    calibration: _CalibrationFile
     distance: _Distance | None
     training: TrainingSummary
     assessment: Assessment | None
@@ -102,7 +119,7 @@ def save_model(model: TrainedModel, folder: Path | str, force: bool = False) -> 
     folder = Path(folder)
     check_writable(folder, force)
     groups: dict[str, dict[str, Tensor]] = {
-        "model": dict(model.method.state_dict()),
+        **{f"member.{number}": _member_tensors(member) for number, member in enumerate(model.members)},
         "training": {"hashes": model.training_hashes},
         "reference": {} if model.reference is None else model.reference.tensors(),
     }
@@ -112,6 +129,20 @@ def save_model(model: TrainedModel, folder: Path | str, force: bool = False) -> 
     texts = {CARD: card(model)} | ({SOURCE: model.source} if model.source else {})
     write_snapshot(folder, Snapshot(tensors, _plain(_values(model))), texts)
     return folder
+
+
+def _member_tensors(member: Member) -> dict[str, Tensor]:
+    if isinstance(member, Network):
+        return dict(member.method.state_dict())
+    assert isinstance(member, Trees)
+    return member.tensors()
+
+
+def _member_values(member: Member) -> dict[str, Any]:
+    if isinstance(member, Network):
+        return {"kind": "network", "spec": member.spec.to_json(), "offset": list(member.offset)}
+    assert isinstance(member, Trees)
+    return {"kind": member.kind, "descriptors": member.descriptors}
 
 
 def _values(model: TrainedModel) -> dict[str, Any]:
@@ -124,6 +155,8 @@ def _values(model: TrainedModel) -> dict[str, Any]:
         "schema_": model.schema.to_json(),
         "featurizer": _featurizer() if model.kind == "molecules" else None,
         "classes": list(model.classes),
+        "members": [_member_values(member) for member in model.members],
+        "weights": list(model.weights),
         "calibration": asdict(model.calibration),
         "distance": None if distance is None else {"unit": distance.unit, "far": distance.far},
         "training": model.training.model_dump(),
@@ -171,13 +204,12 @@ def load_model(folder: Path | str, device: torch.device | str = "cpu", trust_cod
         _check_format(saved.values, folder)
         file = ModelFile(**saved.values)
         _check_featurizer(file, folder)
-        plain = _trusted_spec(file.spec, folder, trust_code)
-        model = _built(file, _read_spec(plain), saved, folder)
+        model = _built(file, saved, folder, trust_code)
         check_model(model)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         reason = " ".join(str(problem).split()[:40])
         raise DamagedSnapshot(f"{folder} does not fit together: {reason}") from None
-    return replace(model, method=model.method.to(find_device(str(device))).eval())
+    return model.to(find_device(str(device)))
 
 
 def _model_path(folder: Path) -> Path:
@@ -240,26 +272,43 @@ def _trusted_spec(spec: dict[str, Any], folder: Path, trust_code: bool) -> dict[
     return {**spec, "method": f"{(folder / SOURCE).resolve()}:{name}"}
 
 
-def _read_spec(plain: dict[str, Any]) -> RunSpec:
+def _read_spec(plain: dict[str, Any], folder: Path, trust_code: bool) -> RunSpec:
     """The spec; a `ValueError` where a setting is impossible."""
+    trusted = _trusted_spec(plain, folder, trust_code)
     try:
-        return RunSpec.from_json(plain)
+        return RunSpec.from_json(trusted)
     except OutlandError as problem:
         raise ValueError(str(problem)) from None
 
 
-def _built(file: ModelFile, spec: RunSpec, saved: Snapshot, folder: Path) -> TrainedModel:
+def _read_member(
+    file: _NetworkFile | _TreesFile, schema: Schema, tensors: dict[str, Tensor], folder: Path, trust_code: bool
+) -> Member:
+    if isinstance(file, _NetworkFile):
+        spec = _read_spec(file.spec, folder, trust_code)
+        method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, tensors)
+        return Network(method.eval(), spec, tuple(file.offset))
+    column, base = tensors.pop("column"), tensors.pop("base")
+    return Trees(file.kind, schema.task, TreeTensors(**tensors), column, base, file.descriptors)
+
+
+def _built(file: ModelFile, saved: Snapshot, folder: Path, trust_code: bool) -> TrainedModel:
     schema = Schema.from_json(file.schema_)
-    method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, saved.group("model"))
     reference, source = saved.group("reference"), folder / SOURCE
     distance = None
     if file.distance is not None:
         distance = KNNDistance(**saved.group("distance"), **file.distance.model_dump())  # type: ignore[arg-type]
+    calibration = file.calibration
     return TrainedModel(
-        method=method.eval(),
-        spec=spec,
+        members=tuple(
+            _read_member(member, schema, saved.group(f"member.{number}"), folder, trust_code)
+            for number, member in enumerate(file.members)
+        ),
+        weights=tuple(file.weights),
+        schema=schema,
+        spec=_read_spec(file.spec, folder, trust_code),
         classes=tuple(file.classes),
-        calibration=Calibration(tuple(file.calibration.temperature), tuple(file.calibration.offset)),
+        calibration=Calibration(tuple(calibration.temperature), tuple(calibration.offset), calibration.reason),
         training=file.training,
         distance=distance,
         assessment=file.assessment,

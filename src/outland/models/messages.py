@@ -42,18 +42,23 @@ def calibration_sentence(score: PartScore, domain: str, classes: Sequence[Any]) 
     return f"On the held-out rows {words}{warning}."
 
 
-def threshold_phrase(model: TrainedModel, target: int = 0) -> str:
-    """From which probability on a row is called the second class, and why from there."""
-    counts, draws = model.training.class_counts, model.training.class_draws
-    threshold = model.threshold(target)
-    is_share = counts != draws and abs(threshold - counts[1] / sum(counts)) < 0.005
-    return f"called so above {threshold:.2f}{' (its share in training)' if is_share else ''}"
+def calibration_phrase(model: TrainedModel) -> str:
+    """How outputs become probabilities."""
+    calibration = model.calibration
+    fitted = (
+        f"temperature {', '.join(f'{value:.2f}' for value in calibration.temperature)}, bias "
+        f"{', '.join(f'{value:+.2f}' for value in calibration.offset)}"
+    )
+    if not calibration.reason:
+        return f"Probabilities are calibrated on rows not trained on ({fitted})."
+    some = "not calibrated" if len(model.targets) == 1 else f"not all calibrated ({fitted})"
+    return f"Probabilities are {some}: {calibration.reason}."
 
 
 def distance_phrase(model: TrainedModel, noun: str) -> str:
     """What the distance of a row is, and where `edge` and `far` begin."""
     if model.distance is None:
-        return "not known, for this method has no embeddings"
+        return "not known, for this model has no embeddings"
     far = model.distance.far / model.distance.unit
     return (
         f"how unusual a {noun} is for the model: one training {noun} in twenty lies above 1, which is called edge, and "

@@ -1,6 +1,7 @@
 """A trained model, ready for new graphs: predictions, probabilities, distances."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,49 +11,59 @@ from torch import Tensor
 
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.devices import one_thread
-from outland.errors import OutlandError
-from outland.graphs import Batches, PackedGraphs, Schema, Task
+from outland.graphs import PackedGraphs, Schema, Task
 from outland.methods import Method
 from outland.models.calibration import Calibration
 from outland.models.knn import KNNDistance
+from outland.models.members import BATCH_SIZE, Member, Network
 from outland.models.summary import Assessment, TrainingSummary
 from outland.spec import RunSpec
 
-BATCH_SIZE = 256  # the same everywhere, so that the last bit of a number never depends on who asks
 Kind = Literal["molecules", "graphs"]
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Raw outputs `[G, outputs]`, embeddings `[G, d]` and distances `[G]`; the last two where the model has them."""
+    """What a model says of graphs, before calibration.
+
+    Args:
+        outputs: mean over the members `[G, outputs]`.
+        embeddings, distances: of the first network `[G, d]`, `[G]`; None where the model has none.
+        members: outputs of each member `[G, members, outputs]`.
+    """
 
     outputs: Tensor
-    embeddings: Tensor | None
-    distances: Tensor | None
+    embeddings: Tensor | None = None
+    distances: Tensor | None = None
+    members: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A method with its weights, and what else is needed to use it.
+    """Members whose outputs are averaged, and what else is needed to use them.
 
     Args:
-        method: the network, in evaluation mode.
-        spec: the run that trained it.
+        members: networks and trees.
+        schema: what the numbers of its graphs mean.
+        spec: the run that trained it: data, domain, settings of its networks.
         classes: names of the classes of a target, in order; empty where numbers are predicted.
         calibration: of its probabilities.
         training: how it was trained.
-        distance: of embeddings to training embeddings; None where the method has no embeddings.
+        weights: of the members in the mean, non-negative with sum 1; empty for equal ones.
+        distance: of embeddings to training embeddings; None where it has no network.
         assessment: scores on held-out rows, where they were taken.
         reference: training graphs to measure shifts against, where they cannot be loaded from a dataset.
         training_hashes: of the SMILES of training and validation rows (see `duplicates`).
         source: of the method's file, where it is in a file of its own.
     """
 
-    method: Method
+    members: tuple[Member, ...]
+    schema: Schema
     spec: RunSpec
     classes: tuple[Any, ...]
     calibration: Calibration
     training: TrainingSummary
+    weights: tuple[float, ...] = ()
     distance: KNNDistance | None = None
     assessment: Assessment | None = None
     reference: PackedGraphs | None = None
@@ -60,14 +71,25 @@ class TrainedModel:
     source: str = ""
 
     @property
-    def schema(self) -> Schema:
-        """What the numbers of its graphs mean."""
-        return self.method.schema
+    def network(self) -> Network | None:
+        """The first network, which masks, embeddings and distances come from; None where there is none."""
+        return next((member for member in self.members if isinstance(member, Network)), None)
+
+    @property
+    def method(self) -> Method | None:
+        """The method of the first network; None where there is none."""
+        return None if self.network is None else self.network.method
+
+    @property
+    def name(self) -> str:
+        """Names of its members, as in `3 aia and forest`."""
+        names = Counter(member.name for member in self.members)
+        return " and ".join(name if count == 1 else f"{count} {name}" for name, count in names.items())
 
     @property
     def task(self) -> Task:
         """What it predicts."""
-        return self.method.schema.task
+        return self.schema.task
 
     @property
     def kind(self) -> Kind:
@@ -88,14 +110,32 @@ class TrainedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
-        return next(self.method.parameters()).device
+        """Where its networks compute."""
+        return torch.device("cpu") if self.method is None else next(self.method.parameters()).device
+
+    def to(self, device: torch.device) -> "TrainedModel":
+        """The model, its networks computing on a device."""
+        return replace(self, members=tuple(member.to(device) for member in self.members))
 
     def predict(self, graphs: PackedGraphs) -> Predictions:
-        """Raw outputs, embeddings and distances of graphs, in order."""
-        outputs, embeddings = run_batches(self.method, graphs)
+        """Outputs, embeddings and distances of graphs, in order."""
+        outputs, embeddings = [], None
+        for member in self.members:
+            if isinstance(member, Network) and member is self.network:
+                own, embeddings = member.outputs_and_embeddings(graphs)
+            else:
+                own = member.outputs(graphs)
+            outputs.append(own)
+        members = torch.stack(outputs, 1)
         distances = None if embeddings is None else self.distances(embeddings)
-        return Predictions(outputs, embeddings, distances)
+        return Predictions(self.mean(members), embeddings, distances, members)
+
+    def mean(self, members: Tensor) -> Tensor:
+        """Weighted mean of the outputs of all members `[G, members, outputs]`."""
+        if members.shape[1] == 1:
+            return members[:, 0]
+        weights = members.new_tensor(self.weights or [1 / members.shape[1]] * members.shape[1])
+        return (members * weights[:, None]).sum(1)
 
     def distances(self, embeddings: Tensor) -> Tensor | None:
         """k-nearest-neighbour distances of embeddings `[G]`."""
@@ -114,37 +154,13 @@ class TrainedModel:
         return array
 
     def decisions(self, predictions: Predictions) -> npt.NDArray[np.int64]:
-        """Index of the class that is likelier than its share in training `[G]`, or `[G, targets]` for several.
-
-        Where classes were not balanced in training that is the most probable one.
-        """
+        """Index of the most probable class `[G]`, or `[G, targets]` for several targets."""
+        logits = self.calibration.logits(predictions.outputs.double())
         if self.task.kind == "binary":
-            return (predictions.outputs > 0).long().squeeze(1).numpy()
-        return predictions.outputs.argmax(1).numpy()
+            return (logits > 0).long().squeeze(1).numpy()
+        return logits.argmax(1).numpy()
 
     def numbers(self, predictions: Predictions) -> npt.NDArray[np.float64]:
         """Predicted numbers in the labels' own units `[G]`, or `[G, targets]` for several."""
         array: npt.NDArray[np.float64] = self.task.in_label_units(predictions.outputs.double()).squeeze(1).numpy()
         return array
-
-    def threshold(self, target: int = 0) -> float:
-        """The probability from which on a row is called the second class."""
-        return float(torch.tensor(self.calibration.offset[target], dtype=torch.double).sigmoid())
-
-
-@torch.inference_mode()
-def run_batches(method: Method, graphs: PackedGraphs) -> tuple[Tensor, Tensor | None]:
-    """Raw outputs of graphs, and the embeddings that the method's last layer reads if it has any, on the host."""
-    method.eval()
-    device = next(method.parameters()).device
-    outputs, embeddings = [], []
-    has_embeddings = True
-    with one_thread():
-        for batch in Batches(graphs.to(device), torch.arange(len(graphs)), BATCH_SIZE):
-            try:
-                embedding = method.embed(batch) if has_embeddings else None
-            except OutlandError:
-                has_embeddings, embedding = False, None
-            outputs.append((method(batch) if embedding is None else method.to_logits(embedding)).float().cpu())
-            embeddings += [] if embedding is None else [embedding.float().cpu()]
-    return torch.cat(outputs).clone(), torch.cat(embeddings).clone() if embeddings else None

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outland.chem.descriptors import BITS, bit_atoms
+from outland.chem.partial_vectors import PartialVectors
 from outland.errors import OutlandError, unknown
 from outland.graphs import PackedGraphs
 from outland.methods import Method
-from outland.models.model import TrainedModel, run_batches
+from outland.models.members import Member, Network
+from outland.models.model import TrainedModel
 from outland.nn import Encoder
 
 _MOST_NODES = 16_384  # evaluated at once
@@ -25,13 +26,13 @@ class Occlusion:
     """A model's score of graphs of which some nodes are hidden, as calibrated log-odds or in the labels' own units.
 
     To a network a hidden node is the average node of its training graphs: the node's input is replaced by their mean,
-    and its bonds stay. To trees it takes along the bits of the fingerprint whose environments hold it, unless other
-    environments set them too. Descriptors of the whole molecule stay.
+    and its bonds stay. Fingerprint and descriptors, which trees read and networks may, are those of the molecule
+    without the atom: see `PartialVectors`.
 
     Args:
         model: any.
         graphs: whose nodes are hidden.
-        molecules: the RDKit molecules of these graphs; needed where a member reads fingerprints.
+        molecules: the RDKit molecules of these graphs; needed where a member reads their vectors.
         target: index of the target.
         towards: the class whose log-odds are taken: by default the second of two, or the one called of several.
     """
@@ -45,9 +46,11 @@ class Occlusion:
         towards: str | None = None,
     ) -> None:
         self.model, self.graphs, self.target = model, graphs, target
-        self.environments = None
-        if molecules is not None and "fingerprint" in graphs.extra:
-            self.environments = [_Environments(molecule) for molecule in molecules]
+        self.vectors: list[PartialVectors] = []
+        if any(_reads_vectors(member) for member in model.members):
+            if molecules is None:
+                raise OutlandError(f"{model.name} reads fingerprints of molecules: name a table of SMILES")
+            self.vectors = [PartialVectors(molecule) for molecule in molecules]
         self.towards = None if towards is None else _class_index(model, towards)
         outputs = self._outputs([(graph, ()) for graph in range(len(graphs))])
         called = model.calibration.logits(outputs).argmax(1)
@@ -87,32 +90,21 @@ class Occlusion:
         yield hidden[first:]
 
     def _copies(self, hidden: Sequence[Hidden]) -> PackedGraphs:
-        """A copy of each graph in which the hidden nodes are marked, and their bits are off."""
+        """A copy of each graph in which the hidden nodes are marked, and whose vector is without them."""
         copies = self.graphs.select(torch.tensor([graph for graph, _ in hidden]))
         starts = zip(copies.node_offsets.tolist(), hidden, strict=True)
         rows = torch.tensor([start + node for start, (_, nodes) in starts for node in nodes], dtype=torch.long)
         x = copies.x.index_fill(0, rows, _mark(copies.x.dtype))
-        if self.environments is None:
+        if not self.vectors:
             return replace(copies, x=x)
-        bits = np.stack([self.environments[graph].without(nodes) for graph, nodes in hidden])
-        return replace(copies, x=x, extra={**copies.extra, "fingerprint": torch.from_numpy(bits)})
+        bits = np.stack([self.vectors[graph].fingerprint(nodes) for graph, nodes in hidden])
+        values = np.stack([self.vectors[graph].descriptors(nodes) for graph, nodes in hidden])
+        vectors = {"fingerprint": torch.from_numpy(bits), "descriptors": torch.from_numpy(values)}
+        return replace(copies, x=x, extra={**copies.extra, **vectors})
 
 
-class _Environments:
-    """What sets the bits of a molecule's fingerprint: `bits` `[M]`, and the `atoms` `[M, n]` that each needs."""
-
-    def __init__(self, molecule: Any) -> None:
-        pairs = bit_atoms(molecule)
-        self.bits = np.array([bit for bit, _ in pairs], dtype=np.int64)
-        self.atoms = np.zeros((len(pairs), molecule.GetNumAtoms()), dtype=bool)
-        for number, (_, atoms) in enumerate(pairs):
-            self.atoms[number, list(atoms)] = True
-
-    def without(self, nodes: Sequence[int]) -> Any:
-        """The packed fingerprint `[256]` without these atoms."""
-        bits = np.zeros(BITS, dtype=bool)
-        bits[self.bits[~self.atoms[:, list(nodes)].any(1)]] = True
-        return np.packbits(bits)
+def _reads_vectors(member: Member) -> bool:
+    return not isinstance(member, Network) or member.method.backbone.descriptors
 
 
 def _class_index(model: TrainedModel, name: str) -> int:
@@ -133,13 +125,14 @@ def _mark(dtype: torch.dtype) -> float:
 def hidden_as_average(model: TrainedModel, x: Tensor) -> Iterator[None]:
     """A context in which the model's networks take marked nodes for the average of the nodes `x` `[N, F]`."""
     with ExitStack() as stack:
-        for method in [model.method]:
-            stack.enter_context(_average_inputs(method, x))
+        for member in model.members:
+            if isinstance(member, Network):
+                stack.enter_context(_average_inputs(member.method, x))
         yield
 
 
 def _mean_outputs(model: TrainedModel, graphs: PackedGraphs) -> Tensor:
-    return run_batches(model.method, graphs)[0].double()
+    return model.mean(torch.stack([member.outputs(graphs) for member in model.members], 1)).double()
 
 
 @contextmanager

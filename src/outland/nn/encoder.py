@@ -1,43 +1,25 @@
 """A stack of message-passing layers: graphs in, node embeddings out."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
-from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
+from outland.nn.base import Encoder, Pool
 from outland.nn.convs import CONVS, Conv, LayerInputs
 from outland.nn.layers import Dropout, FeatureEncoder, fold_batch_norm, linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
-from outland.ops import scale_rows
-
-Pool = Callable[[Tensor], Tensor]
 
 
-class Encoder(nn.Module):
-    """GIN, GCN, GCNII or GAT layers under one signature.
+class NodeEncoder(Encoder):
+    """GIN, GCN, GCNII or GAT layers.
 
     After each layer come batch norm, ReLU (not after the last), dropout, and the residual if asked for.
-
-    Args:
-        settings: kind, depth, width and options.
-        inputs: the node features, or the width of hidden states that another encoder hands on.
-        edges: the edge features, if there are any.
     """
 
     def __init__(self, settings: BackboneSettings, inputs: Features | int, edges: Features | None = None) -> None:
-        super().__init__()
-        if settings.layers < 1:
-            raise OutlandError(f"an encoder needs at least one layer, not {settings.layers}")
-        width = settings.width
-        self.settings = settings
-        self.features: FeatureEncoder | None = None
-        if isinstance(inputs, Features):
-            # GCNII mixes the first states into every layer, so they must have its width.
-            project = inputs.vocabulary is not None or settings.kind == "gcnii"
-            self.features = FeatureEncoder(inputs, width if project else None)
-            inputs = self.features.out_width
+        # GCNII mixes the first states into every layer, so they must have its width.
+        super().__init__(settings, inputs, project=settings.kind == "gcnii")
+        inputs, width = self.in_width, settings.width
         widths = [inputs] + [width] * (settings.layers - 1)
         conv = CONVS[settings.kind]
         self.convs = nn.ModuleList(conv(w, settings, depth, settings.batch_norm) for depth, w in enumerate(widths, 1))
@@ -48,12 +30,6 @@ class Encoder(nn.Module):
         self.edges = nn.ModuleList(FeatureEncoder(edges, w) for w in edge_widths) if edges else None
         self.virtual = VirtualNode(settings) if settings.virtual_node and settings.layers > 1 else None
         self.join = nn.Linear(width * settings.layers, width) if settings.jumping == "concat" else None
-
-    def embed(self, batch: GraphBatch) -> Tensor:
-        """Raw node features as the vectors that enter the first layer."""
-        assert self.features is not None, "this encoder continues another one and takes its states"
-        states: Tensor = self.features(batch.x)
-        return states
 
     def edge_states(self, batch: GraphBatch) -> list[Tensor]:
         """Edge features as vectors `[E, d]` for each layer; none where edges have no features."""
@@ -68,17 +44,8 @@ class Encoder(nn.Module):
         edge_states: list[Tensor] | None = None,
         pool: Pool | None = None,
     ) -> Tensor:
-        """Node embeddings `[N, width]`, or what a readout makes of them.
-
-        Args:
-            batch: the graphs.
-            node_weight: multiplies each node's input once, at the entry `[N]`.
-            edge_weight: multiplies each edge's message in every layer `[E]`.
-            states: node vectors to start from instead of `embed(batch)`.
-            edge_states: what `edge_states(batch)` gives, where several passes share it.
-            pool: the readout, a sum or mean over each graph's nodes.
-        """
-        x = self._entry(batch, node_weight, states)
+        """Node embeddings `[N, width]`, or what a readout makes of them; the arguments are those of `Encoder`."""
+        x = self.entry(batch, node_weight, states)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
         no_states: list[Tensor | None] = [None] * len(self.convs)
         initial, outputs = x, []
@@ -100,10 +67,6 @@ class Encoder(nn.Module):
                 h = h + batch.broadcast_to_nodes(memory)
             outputs.append(x := h)
         return self._jump(outputs) if pool is None else pool(self._jump(outputs))
-
-    def _entry(self, batch: GraphBatch, node_weight: Tensor | None, states: Tensor | None) -> Tensor:
-        x = self.embed(batch) if states is None else states
-        return x if node_weight is None else scale_rows(x, node_weight)
 
     def pool_early(self, h: Tensor, conv: Conv, norm: nn.Module, pool: Pool) -> Tensor | None:
         """The readout taken before the last linear map instead of after it; None where more than that map is left.

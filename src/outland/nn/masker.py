@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
-from outland.nn.encoder import Encoder
+from outland.nn.backbones import build_encoder
 from outland.nn.layers import PairLinear
 from outland.nn.settings import BackboneSettings
 from outland.ops import mask_weights
@@ -57,7 +57,7 @@ class Masker(nn.Module):
 
     def __init__(self, settings: BackboneSettings, schema: Schema, head: Literal["linear", "mlp"] = "linear") -> None:
         super().__init__()
-        self.encoder = Encoder(settings, schema.node, schema.edge)
+        self.encoder = build_encoder(settings, schema.node, schema.edge)
         width = settings.width
         first = 1 if head == "linear" else width
         self.node_head = nn.Linear(width, first)

@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
-from outland.nn.encoder import Encoder
+from outland.nn.backbones import build_encoder
+from outland.nn.descriptors import DescriptorInput
 from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
 from outland.nn.settings import BackboneSettings
@@ -42,8 +43,10 @@ class GraphNet(nn.Module):
 
     def __init__(self, settings: BackboneSettings, schema: Schema, inputs: int | None = None) -> None:
         super().__init__()
-        self.encoder = Encoder(settings, schema.node if inputs is None else inputs, schema.edge)
+        self.encoder = build_encoder(settings, schema.node if inputs is None else inputs, schema.edge)
         self.head = Head(settings, schema.task.outputs)
+        has_descriptors = settings.descriptors and schema.descriptors > 0
+        self.descriptors = DescriptorInput(schema.descriptors, settings.width) if has_descriptors else None
 
     def embed(
         self,
@@ -52,11 +55,11 @@ class GraphNet(nn.Module):
         states: Tensor | None = None,
         edge_states: list[Tensor] | None = None,
     ) -> Tensor:
-        """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not the readout."""
+        """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not readout and descriptors."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
         pool = batch.mean_nodes if self.encoder.settings.pool == "mean" else batch.sum_nodes
         z: Tensor = self.encoder(batch, node, edge, states, edge_states, pool)
-        return z
+        return z if self.descriptors is None else z + self.descriptors(batch)
 
     def forward(
         self,

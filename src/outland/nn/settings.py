@@ -6,7 +6,7 @@ from pydantic import Field
 
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
-BackboneName = Literal["gin", "gcn", "gcnii", "gat"]
+BackboneName = Literal["gin", "gcn", "gcnii", "gat", "dmpnn"]
 
 
 @settings("backbone")
@@ -14,12 +14,12 @@ class BackboneSettings:
     """The network that every method is built of.
 
     Args:
-        kind: the message-passing layer.
+        kind: the message-passing layer; `dmpnn` passes messages between directed bonds.
         layers: how many.
         width: hidden width d.
         dropout: after every layer.
-        batch_norm: normalise after every layer and inside GIN's own network.
-        residual: add a layer's input to its output where the widths agree.
+        batch_norm: normalise after every layer and inside GIN's own network; after the last of `dmpnn`.
+        residual: add a layer's input to its output where the widths agree; `dmpnn` has residuals of its own.
         jumping: what leaves the stack: the last layer, or sum, maximum or projected concatenation of all.
         virtual_node: one more node a graph, joined to all, pooled through the node weight.
         pool: readout over nodes.
@@ -27,6 +27,7 @@ class BackboneSettings:
         init: PyTorch's `default`, or `kaiming` normal on every linear layer.
         heads: attention heads (GAT).
         alpha, theta: initial residual and identity mapping (GCNII).
+        descriptors: add a linear map of the graphs' descriptors to the readout, where they have any.
     """
 
     kind: BackboneName = "gin"
@@ -43,3 +44,4 @@ class BackboneSettings:
     heads: PositiveInt = 4
     alpha: Fraction = 0.1
     theta: NonNegative = 0.5
+    descriptors: bool = False

@@ -38,6 +38,7 @@ class CollateSource:
     edge_offsets: Tensor
     out_degrees: Tensor  # how many edges leave each node [N]
     in_order: bool  # whether edges stand by source and each has its other direction, so that nothing need be sorted
+    descriptors: Tensor | None = None  # a row for each graph [G, D], if there are any
 
     @cached_property
     def grouped(self) -> tuple[Tensor, Tensor | None]:
@@ -133,8 +134,8 @@ def _relabel(
 
 def graph_rows(index: Tensor, source: CollateSource) -> Fields:
     """The fields with one row for each graph at `index`."""
-    environment = None if source.environment is None else source.environment.index_select(0, index)
-    return {"y": source.y.index_select(0, index), "index": index, "environment": environment}
+    rows = {name: getattr(source, name) for name in ("y", "environment", "descriptors")}
+    return {name: None if row is None else row.index_select(0, index) for name, row in rows.items()} | {"index": index}
 
 
 def _rows(
@@ -186,7 +187,7 @@ def _split(whole: Fields, graphs: list[int], nodes: list[int], edges: list[int])
     """The fields of batches that were collated as one, each with so many graphs, nodes and edges."""
     sizes = dict.fromkeys(("x", "node_batch"), nodes)
     sizes |= dict.fromkeys(("edge_batch", "reverse", "edge_attr"), edges)
-    sizes |= dict.fromkeys(("node_count", "edge_count", "y", "index", "environment"), graphs)
+    sizes |= dict.fromkeys(("node_count", "edge_count", "y", "index", "environment", "descriptors"), graphs)
     columns = {name: whole[name].split(size) for name, size in sizes.items() if whole[name] is not None}
     columns["edge_index"] = whole["edge_index"].split(edges, dim=1)
     columns["node_ptr"] = split_ptr(whole["node_ptr"], graphs, nodes)

@@ -8,7 +8,7 @@ from outland.errors import counted
 from outland.models import TrainedModel
 from outland.models.contributions import Faithfulness
 from outland.models.explained_rows import Explained, ExplainedRow
-from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase, threshold_phrase
+from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase
 from outland.report.summaries import training_rows_notes
 
 MASK_PHRASE = "the stable mask that {name} has learned, where it weighs at least one half"
@@ -49,9 +49,9 @@ def contribution_note(model: TrainedModel, target: int = 0) -> str:
     node, _ = node_and_edge(model)
     unit = "log-odds" if model.classes else f"units of {model.targets[target]}"
     return (
-        f"The contribution of a {node} is how far the prediction falls, in {unit}, when it is hidden: a network sees an "
-        f"average {node} in its place, trees lose the fingerprint bits that need it. It says what the model goes by, "
-        "not what is true."
+        f"The contribution of a {node} is how far the prediction falls, in {unit}, when it is hidden: networks see an "
+        f"average {node} in its place; fingerprint and descriptors are those of what is left. It says what the model "
+        "goes by, not what is true."
     )
 
 
@@ -85,11 +85,11 @@ def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
     lines, noun = [], "molecule" if model.kind == "molecules" else "graph"
     if len(model.classes) == 2:
         lines.append(
-            f"Probability is of “{model.classes[1]}”, scaled on validation rows; a {noun} is "
-            f"{threshold_phrase(model, target)}."
+            f"Probability is of “{model.classes[1]}”, calibrated on rows not trained on; a {noun} is "
+            "called so above one half."
         )
     elif model.classes:
-        lines.append("Probability is of the class called, scaled on validation rows.")
+        lines.append("Probability is of the class called, calibrated on rows not trained on.")
     elif known:
         tolerance, meaning = error_tolerance(model, target)
         lines.append(f"A prediction counts as right where it is off by at most {tolerance:.3g}, {meaning}.")

@@ -19,7 +19,7 @@ def score_table(result: FitResult) -> Table:
     """The scores of the model, and of ERM beside it, a row for each part and target."""
     assert result.model.assessment is not None
     scores, several = result.model.assessment.scores, len(result.model.targets) > 1
-    names = [model.method.name for model in (result.model, result.reference) if model is not None]
+    names = [model.name for model in (result.model, result.reference) if model is not None]
     metric = scores[0].metric
     unit = "" if metric == "rmse" else ", in %"
     columns = ["rows", *(["target"] if several else []), "how many", *names]
@@ -117,7 +117,7 @@ def _comparison_with_erm(result: FitResult, score: PartScore) -> list[str]:
     if low <= 0 <= high:
         return [f"{sentence}; so few molecules show no difference."]
     word = "better" if (value > 0) is (score.metric != "rmse") else "worse"
-    return [f"{sentence}; on these molecules {result.model.method.name} is {word} (one seed)."]
+    return [f"{sentence}; on these molecules {result.model.name} is {word} (one seed)."]
 
 
 def _distance(result: FitResult) -> list[str]:
@@ -134,7 +134,7 @@ def _distance(result: FitResult) -> list[str]:
 
 def _time(result: FitResult) -> str:
     training, reference = result.model.training, result.reference
-    parts = [f"{result.model.method.name} {training.seconds:.0f} s for {counted(training.epochs, 'epoch')}"]
+    parts = [f"{result.model.name} {training.seconds:.0f} s for {counted(training.epochs, 'epoch')}"]
     if reference is not None:
         parts.append(f"ERM {reference.training.seconds:.0f} s")
     return f"Took {result.seconds:.0f} s ({', '.join(parts)})."

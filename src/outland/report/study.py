@@ -90,5 +90,7 @@ def stable_mask_pictures(
         graphs = splits.graphs.select(index)
         if not pictures and graphs.edge_truth is not None:
             pictures["truth"] = truth_pictures(graphs)
-        pictures[cell.row.name] = mask_pictures(load_model(store.run_folder(spec).path).method, splits, index, "stable")
+        method = load_model(store.run_folder(spec).path).method
+        assert method is not None
+        pictures[cell.row.name] = mask_pictures(method, splits, index, "stable")
     return pictures

@@ -10,7 +10,7 @@ from rich.table import Table
 from outland.errors import counted
 from outland.graphs import PackedGraphs
 from outland.models import PartScore, TrainedModel
-from outland.models.messages import METRICS, format_score, threshold_phrase
+from outland.models.messages import METRICS, format_score
 from outland.models.table_predictions import TableReport
 from outland.tables.duplicates import training_rows_note
 from outland.training import RunRecord
@@ -43,7 +43,7 @@ def prediction_lines(model: TrainedModel, report: TableReport) -> list[str]:
         names = ", ".join(f"{name} {count:,}" for name, count in sorted(classes.items()))
         lines.append(f"called{f' ({target})' if several else ''}: {names}")
     if len(model.classes) == 2 and not several:
-        lines.append(f"outland_probability is of '{model.classes[1]}'; a row is {threshold_phrase(model)}")
+        lines.append(f"outland_probability is of '{model.classes[1]}'; a row is called so above one half")
     elif len(model.classes) == 2:
         lines.append(f"outland_probability_TARGET is of '{model.classes[1]}'")
     if model.distance is not None:
@@ -58,7 +58,7 @@ def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str
     unit = "" if metric == "rmse" else ", in %"
     headers = ["target", "rows", f"{METRICS[metric]}{unit}", "95% interval"]
     headers += ["mean probability", "observed"] if model.classes else ["RMSE of the training mean"]
-    table = Table(*headers, title=f"{model.method.name} on {data}")
+    table = Table(*headers, title=f"{model.name} on {data}")
     for score in scores:
         low, high = (format_score(number, metric) for number in (score.score.low, score.score.high))
         interval = "–" if score.score.low is None else f"{low} to {high}"

@@ -158,6 +158,8 @@ def spec_key(plain: Mapping[str, Any]) -> str:
         hashed["method"] = hashed["method"].rpartition(":")[2]
     else:
         hashed.pop("code", None)
+    if not hashed["backbone"].get("descriptors"):  # a setting that older specs do not have
+        hashed["backbone"] = {name: value for name, value in hashed["backbone"].items() if name != "descriptors"}
     if hashed["table"] is not None:
         hashed["table"] = {name: value for name, value in hashed["table"].items() if name not in ("file", "strict")}
     return digest(canonical_json(hashed))[:12]

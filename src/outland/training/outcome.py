@@ -13,7 +13,7 @@ from outland.methods import is_file
 from outland.models import TrainedModel, TrainingSummary
 from outland.models.calibration import calibrate, prior_offset
 from outland.models.knn import REFERENCES, KNNDistance
-from outland.models.model import run_batches
+from outland.models.members import Network
 from outland.spec import RunSpec
 from outland.storage.files import checksum
 from outland.training.data_parallel import describe_parallelism
@@ -83,16 +83,17 @@ def build_model(
     method, task = trainer.method, data.splits.schema.task
     generator = torch.Generator().manual_seed(spec.seed)
     drawn = splits["train"][torch.randperm(len(splits["train"]), generator=generator)]
-    embeddings = run_batches(method, splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
+    network = Network(method, spec, prior_offset(data.class_counts, data.class_draws, task))
+    embeddings = network.outputs_and_embeddings(splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
     validation = data.splits.graphs.select(data.splits["val"])
-    offset = prior_offset(data.class_counts, data.class_draws, task)
     best = trainer.rule.pick(trainer.curves, task)
     in_memory = spec.table is not None or bool(spec.data_checksum)
     return TrainedModel(
-        method=method,
+        members=(network,),
+        schema=method.schema,
         spec=spec,
         classes=_class_names(splits),
-        calibration=calibrate(run_batches(method, validation)[0], validation.y.cpu(), offset, task),
+        calibration=calibrate(network.outputs(validation), validation.y.cpu(), task),
         training=TrainingSummary(
             epochs=len(trainer.curves),
             best_epoch=len(trainer.curves) - 1 if best is None else best,
@@ -120,9 +121,10 @@ def _class_names(splits: Splits) -> tuple[Any, ...]:
 
 
 def _reference(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
-    """Up to a thousand training graphs, without what only training needs."""
+    """Up to a thousand training graphs, with their vectors and without what only training needs."""
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
-    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra={})
+    vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors") if name in graphs.extra}
+    return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
 
 
 def _training_hashes(splits: Splits) -> torch.Tensor:

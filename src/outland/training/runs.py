@@ -1,6 +1,7 @@
 """One run from spec to record: prepare, train, select, save; or go on where it was stopped."""
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from outland.devices import find_device
 from outland.graphs import Cache, Splits
 from outland.methods import Method, build_method
 from outland.models import TrainedModel
+from outland.nn import fit_descriptors
 from outland.progress import say
 from outland.spec import RunSpec, load_splits
 from outland.stopping import stop_on_sigterm
@@ -140,7 +142,12 @@ class Run:
 def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
     """The freshly initialised model of a run, on a device."""
     torch.manual_seed(spec.seed)
-    return build_method(spec.method, splits.schema, spec.backbone, spec.method_params).to(device)
+    descriptors = splits.graphs.extra.get("descriptors")
+    schema = splits.schema if descriptors is None else replace(splits.schema, descriptors=descriptors.shape[1])
+    method = build_method(spec.method, schema, spec.backbone, spec.method_params).to(device)
+    if descriptors is not None:
+        fit_descriptors(method, descriptors[splits["train"].to(descriptors.device)])
+    return method
 
 
 def prepare(

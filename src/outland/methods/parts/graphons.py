@@ -183,6 +183,9 @@ def join(batch: GraphBatch, more: GraphBatch) -> GraphBatch:
     edge_attr = None
     if batch.edge_attr is not None and more.edge_attr is not None:
         edge_attr = torch.cat([batch.edge_attr, more.edge_attr.to(batch.edge_attr.dtype)])
+    descriptors = batch.descriptors
+    if descriptors is not None:  # nobody knows those of the others
+        descriptors = torch.cat([descriptors, descriptors.new_full((more.num_graphs, descriptors.shape[1]), torch.nan)])
     return batch.replace(
         x=torch.cat([batch.x, more.x.to(batch.x.dtype)]),
         edge_index=torch.cat([batch.edge_index, more.edge_index + batch.num_nodes], dim=1),
@@ -194,6 +197,7 @@ def join(batch: GraphBatch, more: GraphBatch) -> GraphBatch:
         index=torch.cat([batch.index, more.index]),
         environment=None,
         edge_attr=edge_attr,
+        descriptors=descriptors,
         node_mask=torch.cat([batch.real_nodes, more.real_nodes]) if padded else None,
         edge_mask=torch.cat([batch.real_edges, more.real_edges]) if padded else None,
         graph_mask=torch.cat([batch.real_graphs, more.real_graphs]) if padded else None,

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
 from outland.methods.parts.ranking import Rounding, top_edges
-from outland.nn import BackboneSettings, Encoder, GraphNet, Mask, PairLinear
+from outland.nn import BackboneSettings, GraphNet, Mask, PairLinear, build_encoder
 from outland.settings import Fraction, PositiveInt, settings
 
 
@@ -22,7 +22,7 @@ class EdgeScorer(nn.Module):
 
     def __init__(self, settings: BackboneSettings, schema: Schema, hidden: int, scores: int = 1) -> None:
         super().__init__()
-        self.encoder = Encoder(settings, schema.node, schema.edge)
+        self.encoder = build_encoder(settings, schema.node, schema.edge)
         self.first = PairLinear(settings.width, hidden)
         self.last = nn.Linear(hidden, scores)
 
