@@ -14,7 +14,7 @@ from outland.estimators.inputs import read_inputs
 from outland.graphs import Task
 from outland.models import evaluate_models, load_model, save_model
 from outland.models.folder import ModelFile
-from outland.models.table_predictions import predict_rows
+from outland.models.predicted_rows import predict_rows
 from outland.models.trees import fit_forest
 from outland.storage.files import canonical_json, digest
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot

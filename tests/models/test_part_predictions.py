@@ -8,7 +8,7 @@ import pytest
 from outland.errors import OutlandError
 from outland.models import load_model
 from outland.models.part_predictions import predict_part
-from outland.models.table_predictions import predict_rows
+from outland.models.predicted_rows import predict_rows
 from outland.spec import load_splits
 from outland.training import RunSpec, run
 from outland.training.run_folder import RunFolder

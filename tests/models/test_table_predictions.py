@@ -127,8 +127,8 @@ def test_a_reservoir_gives_every_molecule_the_same_chance():
         sample = Reservoir(10, seed)
         for start in range(0, 100, 7):
             sample.add(list(range(start, min(start + 7, 100))))
-        assert len(sample.molecules) == 10
-        counts[sample.molecules] += 1
+        assert len(sample.items) == 10
+        counts[sample.items] += 1
     assert counts.sum() == 4000
     assert 15 < counts.min() < counts.max() < 70  # 40 each, give or take 6
     assert abs(counts[:10].mean() - counts[90:].mean()) < 8

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from outland.graphs import Features, PackedGraphs, Schema, Splits
 from outland.models.calibration import Calibration
+from outland.models.expected_error import FLAGS, ExpectedError
 from outland.models.knn import KNNDistance
 from outland.models.members import Network
 from outland.models.model import TrainedModel
-from outland.models.trees import Trees
+from outland.models.trees import BITS, Trees
 
 
 def check_model(model: TrainedModel) -> None:
@@ -24,6 +25,7 @@ def check_model(model: TrainedModel) -> None:
         Splits(model.reference, parts, replace(model.schema, environments=0)).check()
     if model.distance is not None:
         _check_distance(model, model.distance)
+    _check_uncertainty(model)
 
 
 def _check_classes(model: TrainedModel) -> None:
@@ -80,6 +82,50 @@ def _check_distance(model: TrainedModel, distance: KNNDistance) -> None:
         raise ValueError("its distances are of other embeddings")
     if not all(bool(tensor.isfinite().all()) for tensor in (distance.center, distance.scale, distance.reference)):
         raise ValueError("a number of its distances is not finite")
+
+
+def _check_uncertainty(model: TrainedModel) -> None:
+    """Fingerprints, expected errors and conformal scores."""
+    neighbours, expected, conformal = model.neighbours, model.expected_error, model.conformal
+    if neighbours is not None:
+        bits = neighbours.fingerprints
+        if bits.dtype != torch.uint8 or bits.ndim != 2 or bits.shape[1] != BITS // 8 or not len(bits):
+            raise ValueError("its training fingerprints are not of the right kind")
+    if expected is not None:
+        _check_expected_error(model, expected)
+    if conformal is not None:
+        targets, features = len(model.targets), conformal.features
+        shape = (len(conformal.scores), targets)
+        kinds = (conformal.scores.dtype, conformal.labels.dtype)
+        if not conformal.scores.shape == conformal.labels.shape == shape or kinds != (torch.float32, torch.int64):
+            raise ValueError("its conformal scores are of other targets")
+        if bool(conformal.scores.isinf().any()) or conformal.least_scale <= 0:
+            raise ValueError("a number of its conformal scores is impossible")
+        if features is not None and (
+            features.dtype != torch.float32 or features.ndim != 2 or len(features) != len(conformal.scores)
+        ):
+            raise ValueError("its conformal scores have features of other rows")
+        if features is not None and not bool(features.isfinite().all()):
+            raise ValueError("a feature of its conformal scores is not finite")
+
+
+def _check_expected_error(model: TrainedModel, expected: ExpectedError) -> None:
+    known = {
+        "dissimilarity": model.neighbours is not None,
+        "distance": model.distance is not None,
+        "spread": len(model.members) > 1,
+        "extremity": not model.classes,
+        "uncertainty": bool(model.classes),
+    }
+    count, knots = len(expected.names), expected.knots
+    if not count or len(set(expected.names)) < count or not all(known[name] for name in expected.names):
+        raise ValueError("its expected error reads what the model does not have")
+    if knots.dtype != torch.float32 or knots.ndim != 2 or len(knots) != count or knots.shape[1] < 2:
+        raise ValueError("its expected error has other signals")
+    if not bool(knots.isfinite().all()) or bool((knots.diff(dim=1) < 0).any()):
+        raise ValueError("the quantiles of its expected error do not rise")
+    if len(expected.weights) != 1 + 2 * count or min(expected.weights) < 0 or len(expected.by_flag) != len(FLAGS):
+        raise ValueError("its expected error has other signals")
 
 
 def _smallest_graph(schema: Schema) -> PackedGraphs:

@@ -89,7 +89,7 @@ def towards_phrase(model: TrainedModel, target: int = 0, towards: str | None = N
 def _faithfulness(occlusion: Occlusion, nodes: list[Tensor], seed: int = 0) -> Faithfulness | None:
     """Hide the nodes that count most towards each prediction, and as many random ones."""
     generator = np.random.default_rng(seed)
-    judged = [graph for graph, values in enumerate(nodes) if len(values) > 1]
+    judged = [graph for graph, values in enumerate(nodes) if len(values) > 1 and bool(values.isfinite().all())]
     judged = sorted(generator.choice(judged, min(_MOST, len(judged)), replace=False).tolist()) if judged else []
     if not judged:
         return None

@@ -17,7 +17,7 @@ from outland.graphs import PackedGraphs
 from outland.models.contributions import Faithfulness, contributions
 from outland.models.explanations import View, stable_mask
 from outland.models.model import TrainedModel
-from outland.models.table_predictions import predict_rows
+from outland.models.predicted_rows import predict_rows
 from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import parse_number
 from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
@@ -129,6 +129,9 @@ def _explain(
         nodes, explained = result.by_graph(graphs), Explained([], show, result.towards, result.faithfulness)
     ends = graphs.edge_index.long().split(graphs.edge_counts.tolist(), dim=1)
     for index, prediction in enumerate(predict_rows(model, graphs)):
+        if problem := prediction.get("outland_problem", ""):
+            explained.rows.append(ExplainedRow(index + 1, {}, "", {}, problem=problem))
+            continue
         weights = tuple(nodes[index].tolist()), tuple(edges[index].tolist())
         pairs = tuple((source, target) for source, target in ends[index].T.tolist())
         explained.rows.append(ExplainedRow(index + 1, {}, "", prediction, *weights, pairs))

@@ -1,84 +1,33 @@
 """The model folder: safetensors and JSON under one seal, with a card in Markdown. Reading it executes nothing."""
 
 import math
-from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor
 
-from outland.chem.descriptors import DESCRIPTOR_NAMES, DESCRIPTORS, FINGERPRINT
-from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS
+from outland.chem.featurizer import ATOMS, BONDS
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
-from outland.graphs import PackedGraphs, Schema
-from outland.methods import is_file, rebuild_method
-from outland.models.calibration import Calibration
+from outland.graphs import Schema
 from outland.models.card import card
 from outland.models.checks import check_model
-from outland.models.knn import KNNDistance
-from outland.models.members import Member, Network
-from outland.models.model import Kind, TrainedModel
-from outland.models.summary import Assessment, TrainingSummary
-from outland.models.tree_tensors import TreeTensors
-from outland.models.trees import Trees
-from outland.spec import RunSpec
-from outland.storage.files import checksum, read_json, writable_folder
+from outland.models.model import TrainedModel
+from outland.models.model_file import (
+    FORMAT,
+    SOURCE,
+    VERSION,
+    ModelFile,
+    featurizer,
+    model_of_file,
+    model_tensors,
+    model_values,
+)
+from outland.storage.files import read_json, writable_folder
 from outland.storage.snapshots import SNAPSHOT_FILES, DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
 
-VERSION = 3
-FORMAT = "outland model"
-CARD, SOURCE = "README.md", "method.py"
-_PACKAGES = ("outland", "torch", "scikit-learn", "rdkit", "numpy", "safetensors")
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
-
-
-class _NetworkFile(_Strict):
-    kind: Literal["network"]
-    spec: dict[str, Any]
-    offset: list[float]
-
-
-class _TreesFile(_Strict):
-    kind: Literal["forest", "boosting"]
-    descriptors: Annotated[int, Field(ge=0, le=10_000)]
-
-
-class _CalibrationFile(_Strict):
-    temperature: list[float]
-    offset: list[float]
-    reason: str
-
-
-class _Distance(_Strict):
-    unit: float
-    far: float
-
-
-class ModelFile(_Strict):
-    """The JSON of a model folder."""
-
-    kind: Literal["outland model"]
-    version: int
-    reads: Kind
-    spec: dict[str, Any]
-    schema_: dict[str, Any]
-    featurizer: dict[str, list[str]] | None
-    classes: list[str] | list[bool] | list[int] | list[float]
-    members: list[Annotated[_NetworkFile | _TreesFile, Field(discriminator="kind")]]
-    weights: list[float]
-    calibration: _CalibrationFile
-    distance: _Distance | None
-    training: TrainingSummary
-    assessment: Assessment | None
-    versions: dict[str, str]
+CARD = "README.md"
 
 
 def check_writable(folder: Path, force: bool = False) -> None:
@@ -118,64 +67,9 @@ def save_model(model: TrainedModel, folder: Path | str, force: bool = False) -> 
     """Write a model folder; what is there already is replaced only with `force`, and only if it is a model."""
     folder = Path(folder)
     check_writable(folder, force)
-    groups: dict[str, dict[str, Tensor]] = {
-        **{f"member.{number}": _member_tensors(member) for number, member in enumerate(model.members)},
-        "training": {"hashes": model.training_hashes},
-        "reference": {} if model.reference is None else model.reference.tensors(),
-    }
-    if model.distance is not None:
-        groups["distance"] = {name: getattr(model.distance, name) for name in ("center", "scale", "reference")}
-    tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
     texts = {CARD: card(model)} | ({SOURCE: model.source} if model.source else {})
-    write_snapshot(folder, Snapshot(tensors, _plain(_values(model))), texts)
+    write_snapshot(folder, Snapshot(model_tensors(model), _plain(model_values(model))), texts)
     return folder
-
-
-def _member_tensors(member: Member) -> dict[str, Tensor]:
-    if isinstance(member, Network):
-        return dict(member.method.state_dict())
-    assert isinstance(member, Trees)
-    return member.tensors()
-
-
-def _member_values(member: Member) -> dict[str, Any]:
-    if isinstance(member, Network):
-        return {"kind": "network", "spec": member.spec.to_json(), "offset": list(member.offset)}
-    assert isinstance(member, Trees)
-    return {"kind": member.kind, "descriptors": member.descriptors}
-
-
-def _values(model: TrainedModel) -> dict[str, Any]:
-    distance = model.distance
-    return {
-        "kind": FORMAT,
-        "version": VERSION,
-        "reads": model.kind,
-        "spec": model.spec.to_json(),
-        "schema_": model.schema.to_json(),
-        "featurizer": _featurizer() if model.kind == "molecules" else None,
-        "classes": list(model.classes),
-        "members": [_member_values(member) for member in model.members],
-        "weights": list(model.weights),
-        "calibration": asdict(model.calibration),
-        "distance": None if distance is None else {"unit": distance.unit, "far": distance.far},
-        "training": model.training.model_dump(),
-        "assessment": None if model.assessment is None else model.assessment.model_dump(),
-        "versions": {package: _version(package) for package in _PACKAGES},
-    }
-
-
-def _featurizer() -> dict[str, list[str]]:
-    """What this version reads of a molecule."""
-    vector = {"fingerprint": [FINGERPRINT], "descriptors": [DESCRIPTORS, *DESCRIPTOR_NAMES]}
-    return {"atoms": list(ATOM_FIELDS), "bonds": list(BOND_FIELDS), **vector}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _plain(value: Any) -> Any:
@@ -204,7 +98,7 @@ def load_model(folder: Path | str, device: torch.device | str = "cpu", trust_cod
         _check_format(saved.values, folder)
         file = ModelFile(**saved.values)
         _check_featurizer(file, folder)
-        model = _built(file, saved, folder, trust_code)
+        model = model_of_file(file, saved, folder, trust_code)
         check_model(model)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         reason = " ".join(str(problem).split()[:40])
@@ -249,70 +143,9 @@ def _check_format(values: dict[str, Any], folder: Path) -> None:
 
 def _check_featurizer(file: ModelFile, folder: Path) -> None:
     schema = Schema.from_json(file.schema_)
-    read_here = file.featurizer == _featurizer() and (schema.node, schema.edge) == (ATOMS, BONDS)
+    read_here = file.featurizer == featurizer() and (schema.node, schema.edge) == (ATOMS, BONDS)
     if file.reads == "molecules" and not read_here:
         raise OutlandError(
             f"{folder} was made with other atom features than this version of outland reads: use version "
             f"{file.versions.get('outland', 'which made it')}, or fit it again"
         )
-
-
-def _trusted_spec(spec: dict[str, Any], folder: Path, trust_code: bool) -> dict[str, Any]:
-    """The spec, with a method in a file of its own found in the folder; an error unless its code is trusted."""
-    if not is_file(spec["method"]):
-        return spec
-    name = str(spec["method"]).rpartition(":")[2]
-    if not trust_code:
-        raise OutlandError(
-            f"the method {name} of {folder} is in a file of its own, which loading has to run: read {folder / SOURCE}, "
-            "and if you trust it say so with --trust-code (trust_code=True)"
-        )
-    if checksum(folder / SOURCE) != spec["code"]:
-        raise ValueError(f"{SOURCE} is not the file that it was trained with")
-    return {**spec, "method": f"{(folder / SOURCE).resolve()}:{name}"}
-
-
-def _read_spec(plain: dict[str, Any], folder: Path, trust_code: bool) -> RunSpec:
-    """The spec; a `ValueError` where a setting is impossible."""
-    trusted = _trusted_spec(plain, folder, trust_code)
-    try:
-        return RunSpec.from_json(trusted)
-    except OutlandError as problem:
-        raise ValueError(str(problem)) from None
-
-
-def _read_member(
-    file: _NetworkFile | _TreesFile, schema: Schema, tensors: dict[str, Tensor], folder: Path, trust_code: bool
-) -> Member:
-    if isinstance(file, _NetworkFile):
-        spec = _read_spec(file.spec, folder, trust_code)
-        method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, tensors)
-        return Network(method.eval(), spec, tuple(file.offset))
-    column, base = tensors.pop("column"), tensors.pop("base")
-    return Trees(file.kind, schema.task, TreeTensors(**tensors), column, base, file.descriptors)
-
-
-def _built(file: ModelFile, saved: Snapshot, folder: Path, trust_code: bool) -> TrainedModel:
-    schema = Schema.from_json(file.schema_)
-    reference, source = saved.group("reference"), folder / SOURCE
-    distance = None
-    if file.distance is not None:
-        distance = KNNDistance(**saved.group("distance"), **file.distance.model_dump())  # type: ignore[arg-type]
-    calibration = file.calibration
-    return TrainedModel(
-        members=tuple(
-            _read_member(member, schema, saved.group(f"member.{number}"), folder, trust_code)
-            for number, member in enumerate(file.members)
-        ),
-        weights=tuple(file.weights),
-        schema=schema,
-        spec=_read_spec(file.spec, folder, trust_code),
-        classes=tuple(file.classes),
-        calibration=Calibration(tuple(calibration.temperature), tuple(calibration.offset), calibration.reason),
-        training=file.training,
-        distance=distance,
-        assessment=file.assessment,
-        reference=PackedGraphs.from_tensors(reference) if reference else None,
-        training_hashes=saved.tensors["training.hashes"].long().flatten().unique(),
-        source=source.read_bytes().decode("utf-8") if source.exists() else "",
-    )

@@ -14,8 +14,11 @@ from outland.devices import one_thread
 from outland.graphs import PackedGraphs, Schema, Task
 from outland.methods import Method
 from outland.models.calibration import Calibration
+from outland.models.conformal import Conformal
+from outland.models.expected_error import ExpectedError
 from outland.models.knn import KNNDistance
 from outland.models.members import BATCH_SIZE, Member, Network
+from outland.models.similarity import Neighbours
 from outland.models.summary import Assessment, TrainingSummary
 from outland.spec import RunSpec
 
@@ -30,12 +33,25 @@ class Predictions:
         outputs: mean over the members `[G, outputs]`.
         embeddings, distances: of the first network `[G, d]`, `[G]`; None where the model has none.
         members: outputs of each member `[G, members, outputs]`.
+        similarity: to the nearest training fingerprints `[G]`; None where the model keeps none.
+        features: descriptors of molecules `[G, d]`, where there are any.
     """
 
     outputs: Tensor
     embeddings: Tensor | None = None
     distances: Tensor | None = None
     members: Tensor | None = None
+    similarity: npt.NDArray[np.float64] | None = None
+    features: Tensor | None = None
+
+    @property
+    def are_finite(self) -> npt.NDArray[np.bool_]:
+        """Which rows have numbers only `[G]`."""
+        finite = self.outputs.isfinite().all(1)
+        if self.distances is not None:
+            finite &= self.distances.isfinite()
+        array: npt.NDArray[np.bool_] = finite.numpy()
+        return array
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,9 @@ class TrainedModel:
         calibration: of its probabilities.
         training: how it was trained.
         weights: of the members in the mean, non-negative with sum 1; empty for equal ones.
+        neighbours: fingerprints of training molecules; None for other graphs.
+        expected_error: of predictions, learned on out-of-fold rows.
+        conformal: scores of rows not trained on, for sets and intervals.
         distance: of embeddings to training embeddings; None where it has no network.
         assessment: scores on held-out rows, where they were taken.
         reference: training graphs to measure shifts against, where they cannot be loaded from a dataset.
@@ -65,6 +84,9 @@ class TrainedModel:
     training: TrainingSummary
     weights: tuple[float, ...] = ()
     distance: KNNDistance | None = None
+    neighbours: Neighbours | None = None
+    expected_error: ExpectedError | None = None
+    conformal: Conformal | None = None
     assessment: Assessment | None = None
     reference: PackedGraphs | None = None
     training_hashes: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
@@ -128,7 +150,11 @@ class TrainedModel:
             outputs.append(own)
         members = torch.stack(outputs, 1)
         distances = None if embeddings is None else self.distances(embeddings)
-        return Predictions(self.mean(members), embeddings, distances, members)
+        similarity = None
+        if self.neighbours is not None and "fingerprint" in graphs.extra:
+            similarity = self.neighbours.similarity(graphs.extra["fingerprint"])
+        features = graphs.extra.get("descriptors")
+        return Predictions(self.mean(members), embeddings, distances, members, similarity, features)
 
     def mean(self, members: Tensor) -> Tensor:
         """Weighted mean of the outputs of all members `[G, members, outputs]`."""

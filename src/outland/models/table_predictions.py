@@ -6,12 +6,12 @@ import gzip
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, tee
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Generic, TypeVar, cast
 
 import torch
 from filelock import FileLock, Timeout
@@ -20,11 +20,15 @@ from outland.chem.featurizer import Molecule
 from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import PackedGraphs
+from outland.models.conformal import LikelihoodRatio
 from outland.models.model import TrainedModel
+from outland.models.predicted_rows import Coverage, new_columns, predict_molecules, target_suffixes
+from outland.models.uncertainty import FEWEST_NEW, shift_ratio
 from outland.storage.files import remove_scratch, scratch_path, writable_folder
 from outland.tables.duplicates import are_training_rows
 from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
+T = TypeVar("T")
 _SAMPLE = 500  # new molecules that a shift is measured on
 
 
@@ -40,6 +44,7 @@ class TableReport:
         classes: how many rows were called what, by target.
         flags: how unusual rows are.
         sample: molecules of the table, to measure a shift on.
+        weighted: whether sets and intervals are weighted for the shift from training.
     """
 
     out: Path
@@ -50,8 +55,13 @@ class TableReport:
     problems: Counter[str] = field(default_factory=Counter)
     classes: dict[str, Counter[str]] = field(default_factory=dict)
     flags: Counter[str] = field(default_factory=Counter)
-    sample: "Reservoir" = field(default_factory=lambda: Reservoir(_SAMPLE))
+    sample: "Reservoir[Molecule]" = field(default_factory=lambda: Reservoir(_SAMPLE))
     seconds: float = 0.0
+    weighted: bool = False
+
+    def sample_graphs(self) -> PackedGraphs:
+        """The sample, packed."""
+        return pack_molecules(self.sample.items, torch.zeros(len(self.sample.items), 1))
 
     def share(self, *flags: str) -> float:
         """Share of the readable rows with one of these flags."""
@@ -66,6 +76,7 @@ def predict_table(
     smiles: str = "smiles",
     force: bool = False,
     workers: int | None = None,
+    coverage: float | None = None,
 ) -> TableReport:
     """Write a copy of a table with a prediction beside each row.
 
@@ -76,17 +87,22 @@ def predict_table(
         smiles: the column of SMILES.
         force: replace `out` if it exists.
         workers: processes that read molecules; by default one a core for large tables.
+        coverage: how often sets of classes, or intervals of numbers, are to hold the truth; by default classes get no
+            sets, and intervals hold it in 90 %.
     """
     started = time.perf_counter()
-    _check_table(model, path, out, smiles, force)
-    report = TableReport(out)
+    asked = Coverage(coverage)
+    _check_table(model, path, out, smiles, force, asked)
+    if (coverage is not None or not model.classes) and model.conformal is not None:
+        asked = Coverage(coverage, _table_ratio(model, path, smiles))
+    report = TableReport(out, weighted=asked.ratio is not None)
     rows, again = tee(read_rows(path))
     texts = (row.get(smiles, "") for row in rows)
-    with written_csv(out, [*column_names(path), *new_columns(model)]) as writer:
+    with written_csv(out, [*column_names(path), *new_columns(model, asked)]) as writer:
         options = MoleculeOptions(scaffold=False, vector=True)
         for chunk in read_molecules(texts, options, f"Predicting {path.name}", workers=workers):
             report.sample.add(chunk.molecules)
-            writer.writerows(_predicted_rows(model, chunk, again, report, smiles))
+            writer.writerows(_predicted_rows(model, chunk, again, report, smiles, asked))
         if report.bad == report.rows:
             reason = report.problems.most_common(1)[0][0]
             raise OutlandError(
@@ -95,18 +111,6 @@ def predict_table(
             )
     report.seconds = time.perf_counter() - started
     return report
-
-
-def new_columns(model: TrainedModel) -> list[str]:
-    """The columns that a prediction adds; where there are several targets, each has columns with its name."""
-    names = ["outland_probability", "outland_class"] if model.classes else ["outland_prediction"]
-    predicted = [f"{name}{suffix}" for suffix in target_suffixes(model) for name in names]
-    return [*predicted, "outland_distance", "outland_flag", "outland_problem"]
-
-
-def target_suffixes(model: TrainedModel) -> list[str]:
-    """What names of columns end in, by target: nothing where there is one target."""
-    return [""] if len(model.targets) == 1 else [f"_{target}" for target in model.targets]
 
 
 def check_out(out: Path, force: bool, source: Path | None = None, option: str = "--out") -> None:
@@ -119,14 +123,28 @@ def check_out(out: Path, force: bool, source: Path | None = None, option: str = 
         raise OutlandError(f"{out} exists: {hint}")
 
 
-def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool) -> None:
+def _check_table(model: TrainedModel, path: Path, out: Path, smiles: str, force: bool, coverage: Coverage) -> None:
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
     require_smiles_column(path, smiles)
     check_out(out, force, path)
-    taken = set(column_names(path)) & set(new_columns(model))
+    coverage.check(model)
+    taken = set(column_names(path)) & set(new_columns(model, coverage))
     if taken:
         raise OutlandError(f"{path} has a column '{min(taken)}' already: take it away, or predict the original table")
+
+
+def _table_ratio(model: TrainedModel, path: Path, smiles: str) -> LikelihoodRatio | None:
+    """Likelihood ratio of a table's molecules to those that conformal scores are of, by a sample of its rows."""
+    if model.conformal is None or model.conformal.features is None:
+        return None
+    sample = Reservoir[str](2 * _SAMPLE)
+    sample.add([row.get(smiles, "") for row in read_rows(path)])
+    chunks = read_molecules(sample.items, MoleculeOptions(scaffold=False, vector=True), f"Sampling {path.name}")
+    molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
+    if len(molecules) < FEWEST_NEW:
+        return None
+    return shift_ratio(model, pack_molecules(molecules, torch.zeros(len(molecules), 1)).extra["descriptors"])
 
 
 @contextmanager
@@ -155,30 +173,29 @@ def written_csv(out: Path, names: list[str]) -> Iterator["csv.DictWriter[str]"]:
 
 
 def _predicted_rows(
-    model: TrainedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str
+    model: TrainedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str, coverage: Coverage
 ) -> Iterator[Cells]:
     """The rows of a chunk with the model's predictions."""
     failures = dict(chunk.failures)
-    predicted = iter(predict_molecules(model, chunk.molecules))
+    predicted = iter(predict_molecules(model, chunk.molecules, coverage))
     table_rows = list(islice(rows, len(chunk.indices) + len(failures)))
     known = are_training_rows([row.get(smiles, "") for row in table_rows], model.training_hashes)
     for index, (row, is_training) in enumerate(zip(table_rows, known, strict=True), _first_row(chunk)):
-        reason = failures.get(index)
         report.rows += 1
-        if reason is not None:
-            report.bad += 1
-            report.problems[reason] += 1
-            report.first.setdefault(reason, index + 1)
-            yield {**row, "outland_problem": reason}
-            continue
-        prediction = next(predicted)
-        report.training_rows += is_training
-        count_prediction(model, prediction, report)
+        prediction: Cells = {"outland_problem": failures[index]} if index in failures else next(predicted)
+        report.training_rows += is_training and "outland_problem" not in prediction
+        count_prediction(model, prediction, report, index)
         yield {**row, **prediction}
 
 
-def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport) -> None:
-    """Add a predicted row to the counts of a report."""
+def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport, index: int = 0) -> None:
+    """Add a predicted row, or one with a problem, to the counts of a report."""
+    reason = prediction.get("outland_problem")
+    if reason:
+        report.bad += 1
+        report.problems[reason] += 1
+        report.first.setdefault(reason, index + 1)
+        return
     report.flags[prediction.get("outland_flag", "")] += 1
     for target, suffix in zip(model.targets, target_suffixes(model), strict=True):
         if model.classes:
@@ -189,54 +206,19 @@ def _first_row(chunk: Chunk) -> int:
     return min([*chunk.indices[:1], *(index for index, _ in chunk.failures[:1])])
 
 
-def predict_molecules(model: TrainedModel, molecules: list[Molecule]) -> list[Cells]:
-    """The columns that the model adds for each molecule."""
-    return predict_rows(model, pack_molecules(molecules, torch.zeros(len(molecules), 1))) if molecules else []
-
-
-def predict_rows(model: TrainedModel, graphs: PackedGraphs) -> list[Cells]:
-    """The columns that the model adds for each graph."""
-    predictions = model.predict(graphs)
-    rows: list[Cells] = [{} for _ in range(len(graphs))]
-    for number, suffix in enumerate(target_suffixes(model)):
-        if not model.classes:
-            values = model.numbers(predictions).reshape(len(graphs), -1)[:, number]
-            for row, value in zip(rows, values, strict=True):
-                row[f"outland_prediction{suffix}"] = f"{value:.6g}"
-            continue
-        probabilities = model.probabilities(predictions)
-        classes = model.decisions(predictions).reshape(len(graphs), -1)[:, number]
-        if len(model.classes) == 2:
-            shown = probabilities[:, 1] if len(model.targets) == 1 else probabilities[:, number]
-        else:
-            shown = probabilities[range(len(classes)), classes]
-        for row, probability, index in zip(rows, shown, classes, strict=True):
-            row[f"outland_probability{suffix}"] = f"{probability:.6f}"
-            row[f"outland_class{suffix}"] = str(model.classes[index])
-    if predictions.distances is not None and model.distance is not None:
-        flags = model.distance.flags(predictions.distances)
-        for row, distance, flag in zip(rows, predictions.distances.tolist(), flags, strict=True):
-            row |= {"outland_distance": f"{distance:.4f}", "outland_flag": flag}
-    return rows
-
-
-class Reservoir:
+class Reservoir(Generic[T]):
     """A uniform sample of a stream of unknown length."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size, self.count = size, 0
-        self.molecules: list[Molecule] = []
+        self.items: list[T] = []
         self._generator = random.Random(seed)
 
-    def add(self, molecules: list[Molecule]) -> None:
-        """Offer more molecules of the stream."""
-        for molecule in molecules:
+    def add(self, items: Iterable[T]) -> None:
+        """Offer more of the stream."""
+        for item in items:
             self.count += 1
-            if len(self.molecules) < self.size:
-                self.molecules.append(molecule)
+            if len(self.items) < self.size:
+                self.items.append(item)
             elif (index := self._generator.randrange(self.count)) < self.size:
-                self.molecules[index] = molecule
-
-    def graphs(self) -> PackedGraphs:
-        """The sample, packed."""
-        return pack_molecules(self.molecules, torch.zeros(len(self.molecules), 1))
+                self.items[index] = item

@@ -49,7 +49,7 @@ def contribution_note(model: TrainedModel, target: int = 0) -> str:
     node, _ = node_and_edge(model)
     unit = "log-odds" if model.classes else f"units of {model.targets[target]}"
     return (
-        f"The contribution of a {node} is how far the prediction falls, in {unit}, when it is hidden: networks see an "
+        f"The contribution of {'an' if node == 'atom' else 'a'} {node} is how far the prediction falls, in {unit}, when it is hidden: networks see an "
         f"average {node} in its place; fingerprint and descriptors are those of what is left. It says what the model "
         "goes by, not what is true."
     )

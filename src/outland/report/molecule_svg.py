@@ -40,7 +40,7 @@ def draw_contributions(smiles: str, values: Sequence[float], scale: float) -> st
         (
             abs(value),
             f'<circle fill="{signed_colour(value / scale)}" cx="{point.x:.1f}" cy="{point.y:.1f}" r="{radius:.1f}"'
-            f' data-value="{value:+.2g}"/>',
+            f' data-value="{_signed(value)}"/>',
         )
         for point, value in zip(points, values, strict=True)
         if abs(value) > _FAINT * scale
@@ -49,6 +49,11 @@ def draw_contributions(smiles: str, values: Sequence[float], scale: float) -> st
     paths = [_path(match, (), ()) for match in _PATH.findall(drawer.GetDrawingText())]
     inside = f'<g stroke-width="{1.5 * radius:.1f}">{shapes}</g>{"".join(paths)}'
     return _element(smiles, inside, _WIDTH, _HEIGHT)
+
+
+def _signed(value: float) -> str:
+    """A number with its sign, two digits after the point or two significant ones, whichever is shorter."""
+    return min(f"{value:+.2f}", f"{value:+.2g}", key=len) if abs(value) >= 0.01 else f"{value:+.1g}"
 
 
 def signed_colour(share: float) -> str:

@@ -1,0 +1,56 @@
+"""Tanimoto similarity of fingerprints to those of training molecules, without RDKit and in bounded memory."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+KEPT, NEIGHBOURS = 5000, 3  # training fingerprints that a model keeps, and those a molecule is compared with
+_BLOCK = 512
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Fingerprints of training molecules, packed `[n, 256]`; new molecules are compared with the three nearest."""
+
+    fingerprints: Tensor
+
+    @classmethod
+    def fit(cls, fingerprints: Tensor, seed: int) -> "Neighbours":
+        """From packed fingerprints `[G, 256]`; at most five thousand are kept."""
+        order = torch.randperm(len(fingerprints), generator=torch.Generator().manual_seed(seed))
+        return cls(fingerprints[order[:KEPT].sort().values].cpu().contiguous())
+
+    def similarity(self, fingerprints: Tensor) -> Array:
+        """Mean Tanimoto similarity of each new fingerprint to its three nearest ones `[G]`, from 0 to 1."""
+        from scipy.sparse import csr_array
+
+        columns, counts = self._columns
+        nearest = min(NEIGHBOURS, len(counts))
+        result = np.empty(len(fingerprints))
+        for start in range(0, len(fingerprints), _BLOCK):
+            bits = np.unpackbits(fingerprints[start : start + _BLOCK].cpu().numpy(), axis=1)
+            shared = (csr_array(bits, dtype=np.int16) @ columns).astype(np.float32)
+            similarity = shared / np.maximum(bits.sum(1, dtype=np.float32)[:, None] + counts - shared, 1)
+            largest = np.partition(similarity, -nearest, axis=1)[:, -nearest:]
+            result[start : start + _BLOCK] = largest.mean(1)
+        return result
+
+    @cached_property
+    def _columns(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
+        """The bits as `[2048, n]`, for sparse products, and how many each fingerprint has."""
+        bits = np.unpackbits(self.fingerprints.numpy(), axis=1)
+        return np.ascontiguousarray(bits.T).astype(np.int16), bits.sum(1, dtype=np.float32)
+
+
+def out_of_fold_similarity(fingerprints: Tensor, fold: Tensor, seed: int = 0) -> Array:
+    """Similarity of each molecule to the three nearest ones of other folds `[G]`."""
+    result = np.empty(len(fold))
+    for number in fold.unique():
+        inside = fold == number
+        result[inside.numpy()] = Neighbours.fit(fingerprints[~inside], seed).similarity(fingerprints[inside])
+    return result
