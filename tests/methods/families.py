@@ -11,7 +11,7 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Task
 from outland.methods import Progress, build_method, find_method, method_settings
 from outland.methods.parts.ranking import top_edges
-from outland.nn import BackboneSettings
+from outland.nn import BACKBONES, BackboneSettings
 from outland.settings import describe
 from outland.training.stepper import Stepper
 from tests.cases import FRAME, SMALL, MethodCase, doubled
@@ -24,7 +24,7 @@ class AttentionCase(MethodCase):
 
     def test_every_backbone_serves_and_every_setting_is_explained(self):
         batch = odd_batch()
-        for kind in ("gin", "gcn", "gcnii", "gat"):
+        for kind in BACKBONES:
             settings = BackboneSettings(kind=kind, width=8, heads=2, layers=2, virtual_node=kind == "gin")
             terms = built(self.name, backbone=settings).loss(batch, Progress())
             assert all(term.isfinite() for term in terms.values())

@@ -4,12 +4,11 @@ import dataclasses
 
 import torch
 
-from outland.nn import CONVS, BackboneSettings, GraphNet
+from outland.nn import BackboneSettings, GraphNet
 from tests.cases import doubled
 
-__all__ = ["KINDS", "OPTIONS", "doubled", "network", "without_edges"]
+__all__ = ["OPTIONS", "doubled", "network", "without_edges"]
 
-KINDS = (*CONVS, "dmpnn")
 SETTINGS = BackboneSettings(width=8, heads=2, layers=3, dropout=0.0)
 OPTIONS = {
     "plain": {},

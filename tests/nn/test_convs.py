@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from outland.graphs import PackedGraphs
-from outland.nn import CONVS, BackboneSettings, build_encoder
+from outland.nn import BACKBONES, CONVS, BackboneSettings, build_encoder
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
-from tests.nn.cases import KINDS, doubled, network, without_edges
+from tests.nn.cases import doubled, network, without_edges
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -20,7 +20,7 @@ def test_weight_zero_is_the_graph_without_its_edges(kind, schema, make, training
 
 
 @pytest.mark.parametrize(("schema", "make"), [(REAL, odd_graphs), (CHEMICAL, chemical_graphs)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BACKBONES)
 def test_weight_zero_on_one_edge_is_the_graph_without_that_edge(kind, schema, make):
     net = network(kind, schema).eval()
     graphs = make()

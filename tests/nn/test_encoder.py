@@ -3,14 +3,14 @@ import torch
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.nn import CONVS, BackboneSettings, Mask, build_encoder
+from outland.nn import BACKBONES, CONVS, BackboneSettings, Mask, build_encoder
 from outland.nn.encoder import NodeEncoder
 from outland.ops import gin_aggregate
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
-from tests.nn.cases import KINDS, OPTIONS, doubled, network, without_edges
+from tests.nn.cases import OPTIONS, doubled, network, without_edges
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BACKBONES)
 def test_weight_one_changes_nothing_and_weights_have_gradients(kind, any_set):
     schema, graphs = any_set
     net, batch = network(kind, schema).eval(), doubled(whole(graphs))
@@ -23,7 +23,7 @@ def test_weight_one_changes_nothing_and_weights_have_gradients(kind, any_set):
     assert (edge.grad != 0).float().mean() > 0.9
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BACKBONES)
 def test_node_weight_multiplies_the_input(kind):
     net = network(kind, REAL).eval()
     batch = doubled(whole(PackedGraphs.from_data_list(odd_graphs())))

@@ -6,12 +6,12 @@ import torch
 from outland.graphs import Batches
 from outland.methods import METHODS, Progress, build_method, method_settings
 from outland.methods.parts.weighting import SampleWeighter
-from outland.nn import CONVS, BackboneSettings, BatchNorm, synchronize_batch_norm
+from outland.nn import BACKBONES, BackboneSettings, BatchNorm, synchronize_batch_norm
 from outland.training import Trainer, TrainSettings
 
 # On so few graphs its weights would all go to one of them, and which one is decided by rounding.
 CHANGES = {"ood-gnn": {"lambda_p": 1e5}}
-EVERY = [*((name, "gin") for name in METHODS), *(("aia", kind) for kind in CONVS if kind != "gin")]
+EVERY = [*((name, "gin") for name in METHODS), *(("aia", kind) for kind in BACKBONES if kind != "gin")]
 
 
 def trained(name, kind, splits, precision, steps):

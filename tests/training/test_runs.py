@@ -126,6 +126,20 @@ def test_numbers_to_predict_are_standardized_and_scored_in_their_own_units(tmp_p
     assert models[1].task.std[0] == pytest.approx(float(train.std(correction=0)), rel=1e-9)
 
 
+def test_descriptors_are_standardized_over_training_rows_and_kept_with_the_model(tmp_path, cache):
+    spec = table_spec("bbbp.csv", "p_np", "backbone.kind=dmpnn", "backbone.descriptors=yes", "train.epochs=1")
+    assert spec.key != replace(spec, backbone=replace(spec.backbone, descriptors=False)).key
+    run(spec, tmp_path, cache=cache)
+    model, splits = load_model(RunFolder(tmp_path, spec).path), load_splits(spec, cache=cache)
+    train = splits.part("train").extra["descriptors"]
+    state = model.method.state_dict()
+    assert torch.allclose(state["classifier.descriptors.mean"], train.mean(0), rtol=1e-4, atol=1e-4)
+    held_out = splits.part("test")
+    shuffled = {**held_out.extra, "descriptors": held_out.extra["descriptors"].flip(0)}
+    outputs = [model.predict(graphs).outputs for graphs in (held_out, replace(held_out, extra=shuffled))]
+    assert not torch.allclose(*outputs)
+
+
 def test_class_balance_is_a_setting_of_training(cache):
     balanced, plain = (
         table_spec("bbbp.csv", "p_np", f"train.class_balance={word}", domain="scaffold") for word in ("yes", "no")

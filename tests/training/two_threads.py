@@ -5,7 +5,7 @@ from torch_geometric.data import Data
 
 from outland.graphs import Features, PackedGraphs, Schema, Task
 from outland.methods import Progress, build_method, method_settings
-from outland.nn import CONVS, BackboneSettings
+from outland.nn import BACKBONES, BackboneSettings
 from outland.training import TrainSettings
 from outland.training.stepper import Stepper
 
@@ -35,6 +35,6 @@ def distinct_results(name: str, kind: str) -> int:
 
 if __name__ == "__main__":
     print(torch.get_num_threads())
-    for kind in CONVS:
+    for kind in BACKBONES:
         print(distinct_results("erm", kind))
     print(distinct_results("aia", "gin"))

@@ -41,11 +41,11 @@ def methods() -> Table:
 
 def backbones() -> Table:
     """Backbones."""
-    from outland.nn import CONVS
+    from outland.nn import BACKBONES
 
     table = _table("backbone", "what it is")
-    for name, conv in CONVS.items():
-        table.add_row(name, Text((conv.__doc__ or "").partition("\n")[0]))
+    for name, backbone in BACKBONES.items():
+        table.add_row(name, Text((backbone.__doc__ or "").partition("\n")[0]))
     return table
 
 

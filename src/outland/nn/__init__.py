@@ -1,6 +1,6 @@
 """Weighted message passing, the five backbones, the mask network and the heads."""
 
-from outland.nn.backbones import build_encoder
+from outland.nn.backbones import BACKBONES, build_encoder
 from outland.nn.base import Encoder
 from outland.nn.convs import CONVS
 from outland.nn.descriptors import fit_descriptors

@@ -146,7 +146,8 @@ def new_method(spec: RunSpec, splits: Splits, device: torch.device) -> Method:
     schema = splits.schema if descriptors is None else replace(splits.schema, descriptors=descriptors.shape[1])
     method = build_method(spec.method, schema, spec.backbone, spec.method_params).to(device)
     if descriptors is not None:
-        fit_descriptors(method, descriptors[splits["train"].to(descriptors.device)])
+        rows = splits["train"].unique()  # rare classes are drawn repeatedly
+        fit_descriptors(method, descriptors[rows.to(descriptors.device)])
     return method
 
 

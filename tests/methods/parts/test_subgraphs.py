@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 from outland.graphs import PackedGraphs
 from outland.methods.parts.ranking import top_edges
 from outland.methods.parts.subgraphs import EdgeScorer, embed_part, pool_part, split
-from outland.nn import BackboneSettings, GraphNet, Mask, frozen_running_stats
+from outland.nn import BACKBONES, BackboneSettings, GraphNet, Mask, frozen_running_stats
 from tests.cases import SMALL, doubled
 from tests.conftest import REAL, SETS, odd_graphs, undirected, whole
 from tests.methods.cases import drawn_scores, some
@@ -64,7 +64,7 @@ class TestCut:
 
 class TestEmbedPart:
     @pytest.mark.parametrize("pool", ["mean", "sum"])
-    @pytest.mark.parametrize("kind", ["gin", "gcn", "gcnii", "gat"])
+    @pytest.mark.parametrize("kind", BACKBONES)
     def test_equals_graphs_built_anew_without_the_other_nodes(self, kind, pool):
         """Also in training mode: batch norm sees the nodes of the part and no others."""
         _, batch = some()
