@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -266,6 +266,14 @@ def explain(
     most: Annotated[
         int | None, typer.Option(min=1, help=r"Draw at most so many rows. \[default: 1000 molecules, 60 graphs]")
     ] = None,
+    show: Annotated[
+        str, typer.Option(help="contributions with a sign, or the stable mask of a method that learns one: mask.")
+    ] = "contributions",
+    towards: Annotated[
+        str | None,
+        typer.Option(help=r"Class that contributions push towards. \[default: the second, or the one called]"),
+    ] = None,
+    atoms: Annotated[Path | None, typer.Option(help="CSV file to write, with a row an atom.")] = None,
     folder: options.Data = None,
     trust_code: options.TrustCode = False,
     device: Device = "cpu",
@@ -273,37 +281,46 @@ def explain(
 ) -> None:
     """Draw every molecule of a table, or graph of a dataset's part, with what its prediction rests on, as an HTML page.
 
-    The page sorts, searches and filters by class, error and distance, ranks the substructures that most often count,
-    and needs no network.
+    Red atoms push towards a class or a higher number, blue ones away from it. The page says how faithful that is,
+    ranks substructures by effect, sorts, searches and filters by class, error and distance, and needs no network.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import load_model
+    from outland.models.atom_table import write_atoms
     from outland.models.explained_rows import explain_part, explain_table, has_more_rows
-    from outland.models.explanations import weights_phrase
+    from outland.models.explanations import View
     from outland.models.named_graphs import load_part, part_title
     from outland.report.explain_notes import row_notes
     from outland.report.explain_page import explain_page
     from outland.storage.files import writable_folder, write_text
+    from outland.tables.writing import check_out
 
     path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-explained.html")
     if path.exists() and not force:
         raise OutlandError(f"{path} exists: choose another --out, or replace it with --force")
     if path.suffix not in (".html", ".htm"):
         raise OutlandError(f"the report is a page: --out must end in .html, not {path.name}")
+    if show not in get_args(View):
+        raise unknown("view", show, get_args(View))
+    if atoms is not None:
+        check_out(atoms, force, Path(data), "--atoms")
     loaded = load_model(model, device, trust_code)
+    views: dict[str, Any] = {"show": show, "towards": towards}
     data = options.table_path(data)
     if is_table(data):
         limit = most or 1000
-        rows = explain_table(loaded, Path(data), smiles, target, limit)
+        explained = explain_table(loaded, Path(data), smiles, target, limit, **views)
         more, title = has_more_rows(Path(data), limit), Path(data).name
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
         if target not in (None, *loaded.targets):
             raise unknown("target of the model", str(target), loaded.targets)
-        rows = explain_part(loaded, graphs, loaded.target_index(target), most or 60)
-        more, title = len(graphs) > len(rows), part_title(loaded, data)
+        explained = explain_part(loaded, graphs, loaded.target_index(target), most or 60, **views)
+        more, title = len(graphs) > len(explained.rows), part_title(loaded, data)
     writable_folder(path.parent)
-    write_text(path, explain_page(loaded, rows, title, more, target))
+    write_text(path, explain_page(loaded, explained, title, more, target))
     first = f", the first of {title}; --most draws more" if more else ""
-    typer.echo(f"{path}: {counted(len(rows), loaded.kind[:-1])}{first}")
-    typer.echo("\n".join([f"shaded: {weights_phrase(loaded)}", *row_notes(loaded, rows)]))
+    typer.echo(f"{path}: {counted(len(explained.rows), loaded.kind[:-1])}{first}")
+    if atoms is not None:
+        typer.echo(f"{atoms}: {counted(write_atoms(explained, atoms), 'atom')}")
+    typer.echo("\n".join(row_notes(loaded, explained)))

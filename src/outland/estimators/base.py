@@ -14,13 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from outland.chem.featurizer import parse as parse_smiles
 from outland.devices import find_device, one_thread
-from outland.estimators.inputs import BadInput, Inputs, read_inputs
+from outland.estimators.inputs import BadInput, Inputs, as_list, read_inputs
 from outland.estimators.splitting import DOMAINS, Domain, resolve_domain, split_validation, training_environments
 from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method
 from outland.models import Predictions, TrainedModel, load_model, save_model
-from outland.models.explanations import explain_graphs
+from outland.models.explanations import View, explain_graphs
 from outland.settings import Seed, parse
 from outland.shift import ShiftResult, ShiftSettings
 from outland.shift.measure import QUICK, shift_from_training
@@ -158,13 +159,19 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         array: np.ndarray[Any, Any] = distances.numpy()
         return array
 
-    def explain(self, X: Any) -> list["Explanation"]:  # noqa: N803
+    def explain(self, X: Any, show: View = "contributions") -> list["Explanation"]:  # noqa: N803
         """What each prediction rests on, as PyG explanations with `node_mask` and `edge_mask`.
 
-        Methods with a stable mask give it; for others it is the gradient's saliency. `kind` of each says which.
+        These are contributions with a sign: above 0 a node pushes towards the second class, of several the one called,
+        or a higher number. `show="mask"` gives the stable mask of a method that learns one.
         """
         check_is_fitted(self, "model_")
-        return explain_graphs(self.model_, self._read(X).matching(self.model_.schema))
+        inputs = self._read(X)
+        graphs = inputs.matching(self.model_.schema)
+        molecules = None
+        if inputs.kind == "molecules":
+            molecules = [parse_smiles(row.strip()) if isinstance(row, str) else row for row in as_list(X)]
+        return explain_graphs(self.model_, graphs, molecules, show)
 
     def measure_shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
         """How far rows are from those the model was trained on (GCS); at least twenty are needed."""

@@ -66,7 +66,7 @@ def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) ->
         rows: a list, array or column of SMILES and molecules, or of PyG graphs.
         scaffold, clusters: compute the scaffold of each molecule, or its cluster.
     """
-    objects = _as_list(rows)
+    objects = as_list(rows)
     if not objects:
         raise BadInput("there are no rows")
     if hasattr(objects[0], "edge_index"):
@@ -84,7 +84,8 @@ def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
     return codes
 
 
-def _as_list(rows: Any) -> list[Any]:
+def as_list(rows: Any) -> list[Any]:
+    """Rows of any shape of container as a list."""
     if isinstance(rows, str):
         raise BadInput("this is one SMILES; give a list of them")
     if hasattr(rows, "edge_index"):

@@ -1,64 +1,103 @@
-"""Which pieces of molecules most often weigh at least one half."""
+"""Ring systems and functional groups of molecules, ranked by what they contribute."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean, stdev
 from typing import Any
 
 from outland.chem.featurizer import parse, rdkit
 
-STABLE = 0.5
-_FEWEST_ATOMS, _FEWEST = 2, 3
+_FEWEST = 3  # molecules that have a piece
+# Atoms of functional groups: heteroatoms outside aromatic rings, carbons with a double or triple bond to one of these
+# or to another carbon, and carbons with single bonds to two heteroatoms (after Ertl, J. Cheminform. 9, 36, 2017).
+_GROUP_ATOMS = ("[!#6;!#1;!a]", "[#6;!a]=,#[!#6;!a]", "[#6;!a]=,#[#6;!a]", "[CX4](-[O,N,S;X2,X3])-[O,N,S;X2,X3]")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A substructure, how many molecules have it, and in how many of these its atoms weigh one half on average."""
+    """A substructure and its effect: the sum of its atoms' contributions, mean over the molecules that have it.
+
+    Args:
+        smiles: of the piece; a functional group has the atoms that it is bound to with it.
+        molecules: how many have it.
+        effect: the mean.
+        error: standard error of the mean over molecules.
+    """
 
     smiles: str
     molecules: int
-    stable: int
-
-    @property
-    def share(self) -> float:
-        """How often it is stable."""
-        return self.stable / self.molecules
+    effect: float
+    error: float
 
     @property
     def sure(self) -> float:
-        """Lower end of Wilson's 95 % interval of the share: rare pieces must not lead by luck."""
-        n, p, z = self.molecules, self.share, 1.96
-        return (p + z * z / (2 * n) - z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (1 + z * z / n)
+        """The end of the effect's 95% interval that is nearer to 0; 0 where the interval holds it."""
+        return math.copysign(max(0.0, abs(self.effect) - 1.96 * self.error), self.effect)
 
 
-def rank_pieces(molecules: Iterable[tuple[str, tuple[float, ...]]], most: int = 12) -> list[Piece]:
-    """Pieces of molecules with weighted atoms, those that most surely weigh one half first.
+def rank_pieces(molecules: Iterable[tuple[str, Sequence[float]]], most: int = 8) -> tuple[list[Piece], list[Piece]]:
+    """Pieces of molecules with contributions of atoms that raise the prediction, and those that lower it.
 
-    Left out are seldom ones, and those that weigh less in most of their molecules.
-
-    Pieces are what is left when the bonds a synthesis would make (BRICS, Degen et al., 2008) are cut.
+    The surest come first: rare pieces do not lead by luck, and those whose interval holds 0 are left out.
     """
-    seen: dict[str, list[int]] = {}
-    for smiles, weights in molecules:
-        found: dict[str, bool] = {}
+    effects: dict[str, list[float]] = {}
+    for smiles, values in molecules:
+        inside: dict[str, list[float]] = {}
         for name, atoms in pieces(parse(smiles.strip())):
-            stable = sum(weights[atom] for atom in atoms) / len(atoms) >= STABLE
-            found[name] = found.get(name, False) or stable
-        for name, stable in found.items():
-            counts = seen.setdefault(name, [0, 0])
-            counts[0] += 1
-            counts[1] += stable
-    found_pieces = (Piece(name, *counts) for name, counts in seen.items() if counts[0] >= _FEWEST)
-    ranked = [piece for piece in found_pieces if piece.share >= STABLE]
-    return sorted(ranked, key=lambda piece: (-piece.sure, -piece.molecules, piece.smiles))[:most]
+            inside.setdefault(name, []).append(sum(values[atom] for atom in atoms))
+        for name, sums in inside.items():
+            effects.setdefault(name, []).append(fmean(sums))
+    ranked = [
+        Piece(name, len(values), fmean(values), stdev(values) / math.sqrt(len(values)))
+        for name, values in effects.items()
+        if len(values) >= _FEWEST
+    ]
+    ranked.sort(key=lambda piece: (-abs(piece.sure), -piece.molecules, piece.smiles))
+    up, down = ([piece for piece in ranked if sign * piece.sure > 0][:most] for sign in (1, -1))
+    return up, down
 
 
 def pieces(molecule: Any) -> list[tuple[str, tuple[int, ...]]]:
-    """Canonical SMILES and atoms of each piece of at least two atoms."""
-    from rdkit.Chem import BRICS
+    """SMILES and atoms of each ring system and functional group; the SMILES of a group shows what it is bound to."""
+    found = [(_smiles(molecule, atoms), tuple(sorted(atoms))) for atoms in _ring_systems(molecule)]
+    for atoms in _functional_groups(molecule):
+        bound = {n.GetIdx() for atom in atoms for n in molecule.GetAtomWithIdx(atom).GetNeighbors()}
+        found.append((_smiles(molecule, atoms | bound), tuple(sorted(atoms))))
+    return found
 
-    chem = rdkit()
-    bonds = [molecule.GetBondBetweenAtoms(*ends).GetIdx() for ends, _ in BRICS.FindBRICSBonds(molecule)]
-    cut = chem.FragmentOnBonds(molecule, bonds, addDummies=False) if bonds else molecule
-    parts = [atoms for atoms in chem.GetMolFrags(cut) if len(atoms) >= _FEWEST_ATOMS]
-    return [(chem.MolFragmentToSmiles(molecule, list(atoms), isomericSmiles=False), atoms) for atoms in parts]
+
+def _smiles(molecule: Any, atoms: set[int]) -> str:
+    name: str = rdkit().MolFragmentToSmiles(molecule, sorted(atoms), isomericSmiles=False)
+    return name
+
+
+def _ring_systems(molecule: Any) -> list[set[int]]:
+    """Rings, those that share an atom as one."""
+    systems: list[set[int]] = []
+    for ring in map(set, molecule.GetRingInfo().AtomRings()):
+        shared = [system for system in systems if system & ring]
+        systems = [system for system in systems if not system & ring] + [ring.union(*shared)]
+    return systems
+
+
+def _functional_groups(molecule: Any) -> list[set[int]]:
+    """Connected atoms of functional groups."""
+    marked = {match[0] for pattern in _patterns() for match in molecule.GetSubstructMatches(pattern)}
+    marked |= {match[1] for match in molecule.GetSubstructMatches(_patterns()[2])}
+    groups: list[set[int]] = []
+    while marked:
+        group, border = set(), {min(marked)}
+        while border:
+            group |= border
+            neighbours = (n.GetIdx() for atom in border for n in molecule.GetAtomWithIdx(atom).GetNeighbors())
+            border = (set(neighbours) & marked) - group
+        groups.append(group)
+        marked -= group
+    return groups
+
+
+@lru_cache
+def _patterns() -> list[Any]:
+    return [rdkit().MolFromSmarts(pattern) for pattern in _GROUP_ATOMS]

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from outland.report.drawing import draw_weighted
+from outland.report.drawing import draw_coloured, draw_weighted
+from outland.report.molecule_svg import signed_colour
 
 PALETTE = 6  # colours --c0 to --c5 of the page
 # Colours that matplotlib writes in place of the page's CSS variables, which `_to_svg` puts there.
@@ -192,4 +193,15 @@ def graph_chart(picture: Mapping[str, Any], title: str) -> str:
         axes = _new_axes(150, 150, left=0, right=0, bottom=0, top=0)
         colour, outline, background = (_COLOURS[name] for name in ("c0", "c5", "paper"))
         draw_weighted(axes, graph, node, edge, lambda weight: to_rgba(colour, weight), outline, background)
+        return _to_svg(axes.figure, "graph", title)
+
+
+def signed_graph_chart(node: Sequence[float], ends: Sequence[tuple[int, int]], scale: float, title: str) -> str:
+    """A graph whose nodes are red where they contribute above 0 and blue below, full at `scale`."""
+    from torch_geometric.data import Data
+
+    graph = Data(x=torch.zeros(len(node), 1), edge_index=torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T)
+    with _style():
+        axes = _new_axes(220, 220, left=0, right=0, bottom=0, top=0)
+        draw_coloured(axes, graph, [signed_colour(value / scale) for value in node])
         return _to_svg(axes.figure, "graph", title)

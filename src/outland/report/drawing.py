@@ -73,6 +73,14 @@ def draw_weighted(
     _hide_frame(axes)
 
 
+def draw_coloured(axes: Any, graph: Any, fill: list[str]) -> None:
+    """Draw a PyG graph with these colours of its nodes."""
+    positions = _node_positions(graph)
+    _draw_edges(axes, graph, positions, [("0.6", 1.2)] * graph.edge_index.shape[1])
+    axes.scatter(*zip(*positions, strict=True), s=90, color=fill, edgecolors="0.35", linewidths=0.8, zorder=2)
+    _hide_frame(axes)
+
+
 def _draw_graph(axes: Any, graph: Any) -> None:
     """A plain graph: its truth in green where that is known, its colour where a node has one."""
     positions = _node_positions(graph)

@@ -16,3 +16,23 @@ const applyFilters = () => {
 filters.addEventListener("input", applyFilters);
 filters.addEventListener("submit", (event) => event.preventDefault());
 applyFilters();
+
+// A click on a drawing opens it large, with the contribution of each coloured atom beside it.
+const enlarged = document.getElementById("enlarged");
+document.getElementById("all-molecules").addEventListener("click", (event) => {
+  const card = event.target.closest("button.card");
+  if (!card) return;
+  const drawing = card.querySelector("svg").cloneNode(true);
+  for (const circle of drawing.querySelectorAll("circle[data-value]")) {
+    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    text.setAttribute("x", circle.getAttribute("cx"));
+    text.setAttribute("y", Number(circle.getAttribute("cy")) - Number(circle.getAttribute("r")) * 0.7);
+    text.textContent = circle.dataset.value.replace("-", "−");
+    drawing.append(text);
+  }
+  const cells = [...card.closest("tr").cells].filter((cell) => !cell.contains(card));
+  enlarged.querySelector("div").replaceChildren(drawing);
+  enlarged.querySelector("p").textContent = cells.map((cell) => cell.innerText.trim().replace(/\s*\n\s*/g, ", ")).filter(Boolean).join(" · ");
+  enlarged.showModal();
+});
+enlarged.addEventListener("click", (event) => event.target === enlarged && enlarged.close());

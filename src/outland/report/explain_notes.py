@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from outland.errors import counted
 from outland.models import TrainedModel
-from outland.models.explained_rows import ExplainedRow
-from outland.models.explanations import weights_phrase
+from outland.models.contributions import Faithfulness
+from outland.models.explained_rows import Explained, ExplainedRow
 from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase
 from outland.report.summaries import training_rows_notes
 
+MASK_PHRASE = "the stable mask that {name} has learned, where it weighs at least one half"
 _MIN_STD = 0.05  # of weights, below which a mask counts as constant
 
 
@@ -21,8 +23,8 @@ def constant_summary(weights: Iterable[float]) -> str:
 
 def constant_weights(rows: Sequence[ExplainedRow]) -> tuple[str, str]:
     """`constant_summary` of all atoms and of all bonds."""
-    atoms = constant_summary(weight for row in rows for weight in row.node_weights)
-    return atoms, constant_summary(weight for row in rows for weight in row.edge_weights)
+    atoms = constant_summary(weight for row in rows for weight in row.nodes)
+    return atoms, constant_summary(weight for row in rows for weight in row.edges)
 
 
 def constant_weights_note(nodes: str, edges: str, names: tuple[str, str] = ("atoms", "bonds")) -> str:
@@ -42,21 +44,39 @@ def node_and_edge(model: TrainedModel) -> tuple[str, str]:
     return ("atom", "bond") if model.kind == "molecules" else ("node", "edge")
 
 
+def contribution_note(model: TrainedModel, target: int = 0) -> str:
+    """What red and blue mean, and what they do not."""
+    node, _ = node_and_edge(model)
+    unit = "log-odds" if model.classes else f"units of {model.targets[target]}"
+    return (
+        f"The contribution of {'an' if node == 'atom' else 'a'} {node} is how far the prediction falls, in {unit}, when it is hidden: networks see an "
+        f"average {node} in its place; fingerprint and descriptors are those of what is left. It says what the model "
+        "goes by, not what is true."
+    )
+
+
+def faithfulness_sentence(faithfulness: Faithfulness, noun: str, node: str) -> str:
+    """Whether hiding the nodes that count most moves predictions more than hiding random ones."""
+    shown = f"{faithfulness.score:.2g} ({faithfulness.low:.2g} to {faithfulness.high:.2g})"
+    verdict = "Faithful" if faithfulness.low > 0 else "Not shown to be faithful"
+    return (
+        f"{verdict}: hiding the {node}s that count most lowers a prediction by {shown} more than hiding as many random "
+        f"ones (mean over {counted(faithfulness.graphs, noun)}, 10 to 50% of the {node}s hidden; 95% interval)."
+    )
+
+
 def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
-    """What shaded and pale parts of the drawings mean."""
+    """What shaded and pale parts of the drawings mean, where the stable mask is shown."""
     node, edge = node_and_edge(model)
-    lines, method = [f"Shading is {weights_phrase(model)}."], model.method
-    if method is not None and method.has_masks:
-        lines.append(f"Pale parts are environment. {MASK_MEANING}")
-    if method is not None and method.has_masks and method.mask_depth:
+    method = model.method
+    assert method is not None
+    lines = [f"Shaded: {MASK_PHRASE.format(name=method.name)}. Pale parts are environment. {MASK_MEANING}"]
+    if method.mask_depth:
         lines.append(
             f"Each {node} stands for its neighbourhood: {method.name} weighs {node}s after {method.mask_depth} layers "
             f"of message passing, which reach up to {method.mask_depth} {edge}s away."
         )
-    lines += [
-        constant_weights_note(nodes, edges, (f"{node}s", f"{edge}s")),
-        "Shading says what the model looks at, not what is true.",
-    ]
+    lines.append(constant_weights_note(nodes, edges, (f"{node}s", f"{edge}s")))
     return " ".join(filter(None, lines))
 
 
@@ -89,8 +109,16 @@ def error_tolerance(model: TrainedModel, target: int = 0) -> tuple[float, str]:
     return model.task.std[target], "the spread of the labels in training"
 
 
-def row_notes(model: TrainedModel, rows: Sequence[ExplainedRow]) -> list[str]:
-    """What the command line says of the rows of a page."""
+def row_notes(model: TrainedModel, explained: Explained) -> list[str]:
+    """What the command line says of a page: what its colours are, how faithful, and rows known from training."""
     node, edge = node_and_edge(model)
-    note = constant_weights_note(*constant_weights(rows), (f"{node}s", f"{edge}s"))
-    return [*filter(None, [note]), *training_rows_notes(sum(row.is_training for row in rows), len(rows))]
+    if explained.show == "mask":
+        assert model.method is not None
+        note = constant_weights_note(*constant_weights(explained.rows), (f"{node}s", f"{edge}s"))
+        lines = [f"shaded: {MASK_PHRASE.format(name=model.method.name)}", *filter(None, [note])]
+    else:
+        lines = [f"red: {node}s that push towards {explained.towards}; blue: away from it"]
+        if explained.faithfulness is not None:
+            lines.append(faithfulness_sentence(explained.faithfulness, model.kind[:-1], node))
+    seen = sum(row.is_training for row in explained.rows)
+    return [*lines, *training_rows_notes(seen, len(explained.rows))]

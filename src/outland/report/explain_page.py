@@ -1,19 +1,30 @@
-"""A self-contained HTML page of molecules or graphs, each with the nodes and edges its prediction rests on."""
+"""A self-contained HTML page of molecules or graphs, each with what its prediction rests on."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
 from typing import Any
 
 from markupsafe import Markup
 
 from outland.models import TrainedModel
-from outland.models.explained_rows import ExplainedRow
+from outland.models.contributions import SHARES
+from outland.models.explained_rows import Explained, ExplainedRow
 from outland.models.fragments import rank_pieces
 from outland.models.knn import FLAGS
-from outland.report.charts import graph_chart
-from outland.report.explain_notes import columns_note, constant_weights, error_tolerance, shading_note
+from outland.report.charts import Line, graph_chart, line_chart, signed_graph_chart
+from outland.report.explain_notes import (
+    columns_note,
+    constant_weights,
+    contribution_note,
+    error_tolerance,
+    faithfulness_sentence,
+    node_and_edge,
+    shading_note,
+)
 from outland.report.html import render_page
-from outland.report.molecule_svg import draw_molecule, draw_piece
+from outland.report.molecule_svg import draw_contributions, draw_molecule, draw_piece
 from outland.report.summaries import training_rows_notes
 from outland.tables.labels import parse_number
 
@@ -21,43 +32,86 @@ _MAX_CELLS = 4  # of the row, beside a molecule
 
 
 def explain_page(
-    model: TrainedModel, rows: Sequence[ExplainedRow], data: str, left_out: bool = False, target: str | None = None
+    model: TrainedModel, explained: Explained, data: str, left_out: bool = False, target: str | None = None
 ) -> str:
     """The page as text, of the table or part called `data`; `left_out` says whether that has more rows."""
+    rows = explained.rows
     readable = [row for row in rows if row.prediction]
     known = any(row.truth for row in rows)
-    nodes, edges = constant_weights(readable)
     number = model.target_index(target)
     seen = sum(row.is_training for row in rows)
-    notes = [shading_note(model, nodes, edges), columns_note(model, known, number)]
+    if explained.show == "mask":
+        notes, draw = _mask_view(model, readable)
+        scale = 0.0
+    else:
+        notes, scale = [contribution_note(model, number)], colour_scale(readable)
+        draw = partial(_contributions, scale=scale)
+    notes.append(columns_note(model, known, number))
     notes += [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(seen, len(rows))]
-    molecules = [(row.smiles, row.node_weights) for row in readable if row.smiles and not nodes]
     return render_page(
         "explain.html",
         style=("page.css", "explain.css"),
         script=("page.js", "explain.js"),
         table=data,
         target=model.targets[number],
-        noun="molecule" if model.kind == "molecules" else "graph",
+        noun=model.kind[:-1],
+        node=node_and_edge(model)[0],
         model=model,
         made=time.strftime("%Y-%m-%d"),
         notes=notes,
+        explained=explained,
+        scale=f"{scale:.2g}",
+        unit="log-odds" if model.classes else model.targets[number],
+        faithfulness=_faithfulness(model, explained),
         any_seen=seen > 0,
-        stable=model.method is not None and model.method.has_masks,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
         known=known,
-        rows=[_row(model, row, number, not nodes, not edges) for row in rows],
+        rows=[_row(model, row, number, draw) for row in rows],
         unreadable=len(rows) - len(readable),
         left_out=left_out,
-        pieces=[
-            {"smiles": piece.smiles, "drawing": Markup(draw_piece(piece.smiles)), "counts": piece}
-            for piece in rank_pieces(molecules)
-        ],
+        pieces=_pieces(explained, readable),
     )
 
 
-def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges: bool) -> dict[str, Any]:
+def colour_scale(rows: Sequence[ExplainedRow]) -> float:
+    """The contribution of full colour on a page: half of the molecules reach it."""
+    largest = [max(map(abs, row.nodes)) for row in rows if row.nodes]
+    return (median(largest) if largest else 0.0) or 1.0
+
+
+def _faithfulness(model: TrainedModel, explained: Explained) -> dict[str, Any] | None:
+    """The sentence and the curves."""
+    result = explained.faithfulness
+    if result is None:
+        return None
+    node = node_and_edge(model)[0]
+    curves = ((f"the {node}s that count most", result.top, 4), (f"random {node}s", result.random, 1))
+    lines = [
+        Line(name, [(0, 0), *((round(100 * share), fall) for share, fall in zip(SHARES, falls, strict=True))], colour)
+        for name, falls, colour in curves
+    ]
+    return {
+        "sentence": faithfulness_sentence(result, model.kind[:-1], node),
+        "chart": Markup(line_chart("fall of the prediction", lines, f"% of {node}s hidden")),
+        "lines": [(line.colour, line.name) for line in lines],
+    }
+
+
+def _pieces(explained: Explained, rows: Sequence[ExplainedRow]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """A heading and the pieces of each direction."""
+    if explained.show == "mask":
+        return []
+    ranked = rank_pieces((row.smiles, row.nodes) for row in rows if row.smiles)
+    headings = (f"Towards {explained.towards}", f"Away from {explained.towards}")
+    return [
+        (heading, [{"counts": piece, "drawing": Markup(draw_piece(piece.smiles))} for piece in found])
+        for heading, found in zip(headings, ranked, strict=True)
+        if found
+    ]
+
+
+def _row(model: TrainedModel, row: ExplainedRow, target: int, draw: Callable[[ExplainedRow], str]) -> dict[str, Any]:
     suffix = "" if len(model.targets) == 1 else f"_{model.targets[target]}"
     prediction = row.prediction
     value = prediction.get(f"outland_probability{suffix}", prediction.get(f"outland_prediction{suffix}", ""))
@@ -66,7 +120,7 @@ def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges
         "number": row.row,
         "smiles": row.smiles,
         "cells": _cells(row),
-        "drawing": Markup(_drawing(row, nodes, edges)) if prediction else "",
+        "drawing": Markup(draw(row)) if prediction else "",
         "value": value,
         "value_text": "" if not prediction else f"{float(value):.2f}" if model.classes else round_text(value, 4),
         "predicted": prediction.get(f"outland_class{suffix}", ""),
@@ -80,13 +134,24 @@ def _row(model: TrainedModel, row: ExplainedRow, target: int, nodes: bool, edges
     }
 
 
-def _drawing(row: ExplainedRow, nodes: bool, edges: bool) -> str:
-    """A molecule or graph with its weights; nodes or edges whose weights are constant are not shaded."""
+def _contributions(row: ExplainedRow, scale: float) -> str:
     if row.smiles:
-        return draw_molecule(row.smiles, row.node_weights if nodes else None, row.edge_weights if edges else None)
-    node = row.node_weights if nodes else (0.0,) * len(row.node_weights)
-    edge = row.edge_weights if edges else (0.0,) * len(row.edge_weights)
-    return graph_chart({"node": node, "edge": edge, "ends": row.edges}, f"graph {row.row}")
+        return draw_contributions(row.smiles, row.nodes, scale)
+    return signed_graph_chart(row.nodes, row.ends, scale, f"graph {row.row}")
+
+
+def _mask_view(model: TrainedModel, rows: Sequence[ExplainedRow]) -> tuple[list[str], Callable[[ExplainedRow], str]]:
+    """The note on the stable mask, and how a row is drawn; nodes or edges whose weights are constant are not shaded."""
+    nodes, edges = constant_weights(rows)
+
+    def draw(row: ExplainedRow) -> str:
+        if row.smiles:
+            return draw_molecule(row.smiles, None if nodes else row.nodes, None if edges else row.edges)
+        node = (0.0,) * len(row.nodes) if nodes else row.nodes
+        edge = (0.0,) * len(row.edges) if edges else row.edges
+        return graph_chart({"node": node, "edge": edge, "ends": row.ends}, f"graph {row.row}")
+
+    return [shading_note(model, nodes, edges)], draw
 
 
 def _cells(row: ExplainedRow) -> list[tuple[str, str]]:

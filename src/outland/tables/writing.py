@@ -29,20 +29,20 @@ _MOST_DRAWN = 200  # atoms of a molecule that gets coordinates
 Write = Callable[[Cells], None]
 
 
-def check_out(out: Path, force: bool, source: Path | None = None) -> None:
+def check_out(out: Path, force: bool, source: Path | None = None, option: str = "--out") -> None:
     """Refuse a file that a table cannot be written to."""
     if out == STANDARD:
         return
     if table_format(out) in ("parquet", "excel") and is_gzipped(out):
         raise OutlandError(f"{out.name}: Parquet and Excel files are compressed already, write them without .gz")
     if len(out.name.encode("utf-8", "surrogateescape")) > 200:
-        raise OutlandError(f"the name {out.name[:40]}... is too long for a file: choose another --out")
-    same = out.exists() and source is not None and out.samefile(source)
+        raise OutlandError(f"the name {out.name[:40]}... is too long for a file: choose another {option}")
+    same = out.exists() and source is not None and source.exists() and out.samefile(source)
     if out.exists() and (same or not force):
-        hint = "choose another --out" if same else "choose another --out, or replace it with --force"
+        hint = f"choose another {option}" if same else f"choose another {option}, or replace it with --force"
         raise OutlandError(f"{out} exists: {hint}")
     if out.exists() and not out.is_file():
-        raise OutlandError(f"{out} is no file that can be replaced: choose another --out, or - for standard output")
+        raise OutlandError(f"{out} is no file that can be replaced: choose another {option}, or - for standard output")
 
 
 @contextmanager
