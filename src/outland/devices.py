@@ -28,9 +28,7 @@ def find_device(name: str) -> torch.device:
     except RuntimeError:
         raise OutlandError(f"unknown device '{name}'. Valid: auto, cpu, cuda, cuda:0, ...") from None
     if device.type not in ("cpu", "cuda"):
-        raise OutlandError(
-            f"outland computes on cpu and cuda, not on '{device.type}'. Valid: auto, cpu, cuda, cuda:0, ..."
-        )
+        raise OutlandError(f"outland does not compute on '{device.type}'. Valid: auto, cpu, cuda, cuda:0, ...")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise OutlandError("there is no CUDA device here; use --device cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

@@ -42,7 +42,7 @@ def _number(name: str, default: int) -> int:
 def process_group(device: torch.device) -> Iterator[None]:
     """Open the default process group, with the backend that suits `device`, and close it again."""
     backend = "nccl" if device.type == "cuda" else "gloo"
-    seconds = _number("OUTLAND_MEETING_SECONDS", MEETING_SECONDS)
+    seconds, _ = _number("OUTLAND_MEETING_SECONDS", MEETING_SECONDS), _number("RANK", 0)
     try:
         store, rank, size = next(distributed.rendezvous("env://", timeout=timedelta(seconds=seconds)))
         distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_REDUCTION)

@@ -97,6 +97,8 @@ def _number(text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
+    if number.is_integer() and abs(number) < 1e300:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else int(number)  # digits are exact
     return text if number != number else number
 
 

@@ -150,3 +150,9 @@ def short_train(out: Path, cache: Path) -> None:
     table = TableSettings(str(TABLE), target=("p_np",))
     spec = RunSpec.make("bbbp", "erm", changes={**SMALL, "train": {"epochs": 2, "checkpoint_every": 1}}, table=table)
     run(spec, out, resume=True, device="cpu", cache=Cache(cache))
+
+
+def sleeping(number: int) -> int:
+    """A second of work."""
+    time.sleep(1)
+    return number

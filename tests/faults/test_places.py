@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from outland.errors import Busy, CannotWrite, OutlandError
+from outland.errors import Busy
 from outland.graphs import Cache
-from outland.models import load_model
+from outland.models import load_model, save_model
 from outland.studies.search import Search
 from outland.training import RunSpec, run
 from tests.faults import children
-from tests.faults.harness import begin, finish, some, status, told
+from tests.faults.harness import begin, finish, status, told
 from tests.graphs.test_cache import KEY, toy
 from tests.studies.cases import SEARCHED, fake_run
 
@@ -142,17 +142,6 @@ def test_a_read_only_shared_cache(listed, read_only, tmp_path, monkeypatch, tall
     tally("faults", "shared caches")
 
 
-def killed_replacing(folder: Path, model: Path, step: int, exchange: bool) -> None:
-    """Replace a model folder, and die at the `step`-th step of putting files in their places."""
-    from outland.models import save_model
-    from outland.storage import folders
-
-    if not exchange:
-        folders._exchange = lambda one, other: False
-    loaded = load_model(model)
-    children.killed_at(step, save_model, loaded, folder, True)
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     from outland.estimators import GraphClassifier
@@ -163,19 +152,25 @@ def tiny(tmp_path_factory):
 
 
 @pytest.mark.parametrize("exchange", [True, False])
-def test_a_model_is_there_whenever_its_replacement_is_killed(exchange, tiny, tmp_path, tally):
+def test_a_model_is_there_whenever_its_replacement_is_killed(exchange, tiny, tmp_path, monkeypatch, tally):
     """At every step, on file systems that can exchange two names and on others."""
-    kills = 0
-    folder = Path(shutil.copytree(tiny, tmp_path / "model"))
-    for step in some(range(1, 20)) if exchange else range(1, 20):
-        child = begin(killed_replacing, folder, tiny, step, exchange)
-        child.join(60)
-        kills += child.exitcode == -9
+    kills, step, ended = 0, 0, -1
+    folder, loaded = Path(shutil.copytree(tiny, tmp_path / "model")), load_model(tiny)
+    if not exchange:
+        monkeypatch.setattr("outland.storage.folders._exchange", lambda one, other: False)
+    while ended:
+        step += 1
+        child = os.fork()
+        if not child:
+            with suppress(BaseException):
+                children.killed_at(step, save_model, loaded, folder, True)
+                os._exit(0)
+            os._exit(1)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert ended in (0, -9)
+        kills += ended == -9
         assert load_model(folder).classes == ("chain", "ring"), step
-        if child.exitcode == 0:
-            break
-    assert kills >= (5 if not exchange else 1)
-    assert load_model(folder)
+    assert kills > 5
     tally("kills", "replacing a model", kills)
 
 
@@ -239,7 +234,7 @@ COMMANDS = {
     "a long name": ([*FIT, "--out", "a" * 250], "File name too long"),
     "a page on a device": (
         ["explain", "{tiny}", str(children.TABLE), "--out", "/dev/full"],
-        "must end in .html|exists",
+        "exists",
     ),
     "predictions below a file": (
         ["predict", "{tiny}", str(children.TABLE), "--no-shift", "--out", "{file}/x.csv"],
@@ -250,13 +245,11 @@ COMMANDS = {
         "File name too long",
     ),
     "a study below a file": (
-        ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "1", "--limit", "24", "--epochs", "1"]
-        + ["--device", "cpu", "--out", "{file}/x"],
+        ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "1", "--device", "cpu", "--out", "{file}/x"],
         "Not a directory|File exists",
     ),
     "a search below a file": (
-        ["tune", "motif", "--method", "erm", "--trials", "1", "--limit", "24", "--epochs", "1", "--device", "cpu"]
-        + ["--out", "{file}/x"],
+        ["tune", "motif", "--method", "erm", "--trials", "1", "--device", "cpu", "--out", "{file}/x"],
         "Not a directory|File exists",
     ),
 }
@@ -307,13 +300,3 @@ def to_stream(stream: Path, words: list[str], log: Path) -> None:
     os.dup2(os.open(stream, os.O_WRONLY), 1)
     sys.argv = ["outland", *words]
     outland.cli.main()
-
-
-def test_a_cache_entry_without_a_place_gets_a_sentence(small_disk, tmp_path, tally):
-    disk = small_disk(8)
-    with pytest.raises(CannotWrite, match="No space left on device"):
-        Cache(disk).store(KEY, toy())
-    assert [path for path in disk.iterdir() if path.is_dir()] == []
-    with pytest.raises(OutlandError):
-        Cache(tmp_path / "file" / "x").load_or_build(KEY, lambda: (tmp_path / "file").write_text("") or toy())
-    tally("faults", "full disks")

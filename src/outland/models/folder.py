@@ -40,9 +40,7 @@ def check_writable(folder: Path, force: bool = False) -> None:
     What is there already is replaced only with `force`, and only if it is a model and nothing else.
     """
     if folder.name in ("", ".."):
-        raise OutlandError(
-            f"a model is a folder of its own, and {folder} has no name that it could take: name a new one"
-        )
+        raise OutlandError(f"{folder} cannot become a model folder: name a new one in it")
     try:
         recover_folder(folder)
         if folder.exists():
