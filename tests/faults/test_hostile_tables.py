@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outland.chem.limits import MAX_ATOMS
 from outland.chem.smiles import Chunk, MoleculeOptions, read_molecules
 from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
 from outland.tables.smiles_table import read_unlabelled
 from tests.conftest import SAMPLES
-from tests.faults.harness import scaled, some
+from tests.faults.harness import scaled
 from tests.faults.hostile import Tried, damaged, many
 
 pytestmark = pytest.mark.faults
@@ -134,17 +133,3 @@ def test_smiles_of_anything(tally):
     check()
     assert tried.inputs > scaled(2000)
     tally("inputs", "SMILES", tried.inputs)
-
-
-def test_the_largest_molecules_take_seconds(tally):
-    tried = Tried()
-    kinds = ("C" * MAX_ATOMS, "*" * MAX_ATOMS, "C(" * 999 + "C" + ")" * 999, ".".join("C" * MAX_ATOMS), cubic(600))
-    for text in some(kinds):
-        assert tried(lambda text=text: featurized([text])).indices == [0]
-    tally("inputs", "SMILES", tried.inputs)
-
-
-def cubic(atoms: int) -> str:
-    """Carbon atoms in a ring with a bond across from each: as many rings as there can be."""
-    closures = [f"%({10 + atom % (atoms // 2)})" for atom in range(atoms)]
-    return "".join(f"C{'%(9999)' if atom in (0, atoms - 1) else ''}{closure}" for atom, closure in enumerate(closures))

@@ -197,7 +197,7 @@ def _sdf(stream: IO[str], names: list[str], smiles: str) -> Write:
 
 def _block(smiles: str, name: str) -> str:
     """A molecule's block with coordinates to draw it by; an empty one where the SMILES cannot be read."""
-    chem = rdkit()
+    chem, smiles = rdkit(), _utf8(smiles) or ""
     molecule = None if not smiles or text_problem(smiles) else chem.MolFromSmiles(smiles)
     molecule = chem.Mol() if molecule is None else molecule
     if 0 < molecule.GetNumAtoms() <= _MOST_DRAWN:

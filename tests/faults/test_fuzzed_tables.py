@@ -1,0 +1,160 @@
+"""Tables and SMILES of anything, in every format, through reading, labels and writing: ten thousands of them."""
+
+import csv
+import io
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outland.chem.limits import graph_problem, text_problem
+from outland.chem.smiles import MoleculeOptions, has_invalid_utf8, read_block, read_molecules
+from outland.tables.cells import parse_limit, parse_number
+from outland.tables.columns import find_smiles_column
+from outland.tables.labels import infer_labels
+from outland.tables.reading import column_names, read_rows, smiles_texts
+from outland.tables.writing import written_table
+from tests.faults.harness import scaled
+from tests.faults.hostile import Tried, damaged, many
+from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
+from tests.faults.test_hostile_tables import LETTERS, MOLECULES, TABLE
+
+pytestmark = pytest.mark.faults
+words = st.sampled_from(["1", "0", "active", "TRUE", "no", ">10", "<= 5", "1,5", "nan", "inf", "", "a", "[/b]", "=1+1"])
+text = st.text(max_size=12) | st.text("\x00\x1b\u202e\udc80\n\r\t,;\"'<>$&|", max_size=6) | words
+smiles = st.sampled_from(MOLECULES[:60]) | st.text(LETTERS, max_size=30)
+rings = st.one_of(
+    st.integers(2, 60).map(para_ring),
+    st.tuples(st.integers(4, 200), st.integers(0, 99)).map(lambda pair: cubic(2 * pair[0], pair[1])),
+    st.integers(3, 24).map(complete),
+    st.integers(2, 250).map(ladder),
+    st.integers(1, 250).map(spiro),
+    st.integers(1, 120).map(polyphenyl),
+    st.just(C60),
+)
+
+
+def read(path: Path) -> int:
+    """Everything that is asked of a table before its molecules are."""
+    names = column_names(path)
+    rows = list(islice(read_rows(path), 200))
+    assert all(set(names) <= set(row) for row in rows)
+    column = find_smiles_column(path)
+    texts = list(islice(smiles_texts(path, column), 200))
+    assert len(texts) == len(rows)
+    infer_labels(rows, [names[-1]], merge=len(names) % 2 == 0, censored="drop")
+    return len(rows)
+
+
+def test_tables_of_any_format(tmp_path, tally):
+    tried = Tried()
+    wholes = {suffix: _whole(tmp_path, suffix) for suffix in (".csv", ".tsv", ".parquet", ".sdf", ".smi", ".csv.gz")}
+
+    @many(5000)
+    @given(st.sampled_from(list(wholes)), st.data())
+    def check(suffix, data):
+        path = tmp_path / f"t{suffix}"
+        path.write_bytes(data.draw(damaged(wholes[suffix])))
+        tried(lambda: read(path))
+
+    check()
+    assert scaled(50) < tried.refused < tried.inputs
+    tally("inputs", "tables of any format", tried.inputs)
+
+
+def _whole(folder: Path, suffix: str) -> bytes:
+    """A good table of eight rows."""
+    path, rows = folder / f"whole{suffix}", list(csv.DictReader(io.StringIO(TABLE.decode())))[:8]
+    with written_table(path, list(rows[0]), "smiles") as write:
+        for row in rows:
+            write(row)
+    return path.read_bytes()
+
+
+def test_rows_of_anything(tmp_path, tally):
+    tried, path = Tried(), tmp_path / "t.csv"
+    suffixes = st.sampled_from([".csv", ".tsv", ".parquet", ".sdf", ".smi"])
+
+    @many(4000)
+    @given(st.lists(text, min_size=1, max_size=4), st.lists(st.lists(text | smiles, max_size=6), max_size=8), suffixes)
+    def check(header, rows, suffix):
+        with path.open("w", newline="", encoding="utf-8", errors="surrogatepass") as stream:
+            csv.writer(stream, escapechar="\\").writerows([["smiles", *header, "y"], *rows])
+        tried(lambda: read(path))
+        tried(lambda: _copy(path, tmp_path / f"copy{suffix}"))
+
+    check()
+    tally("inputs", "tables of any format", tried.inputs)
+
+
+def _copy(path: Path, out: Path) -> None:
+    """The table in another format, with as many rows."""
+    names, rows = column_names(path), list(read_rows(path))
+    with written_table(out, names, "smiles", safe=len(rows) % 2 == 0) as write:
+        for row in rows:
+            write(row)
+    if out.suffix in (".csv", ".tsv", ".parquet"):
+        assert sum(1 for _ in read_rows(out)) == len(rows)
+
+
+def test_cells_of_anything(tally):
+    tried = Tried()
+
+    @many(4000)
+    @given(
+        st.lists(text, max_size=10),
+        st.sampled_from(["auto", "binary", "multiclass", "regression"]),
+        st.sampled_from(["ask", "drop", "value"]),
+        st.booleans(),
+    )
+    def check(cells, task, censored, merge):
+        rows = [{"y": cell} for cell in cells]
+        reader = tried(lambda: infer_labels(rows, ["y"], task, merge, merge, censored))
+        for row in rows if reader else ():
+            values, problem = reader.read(row)
+            assert (problem is None) == (len(values) == 1)
+        assert all(parse_number(cell) is None or parse_limit(f">{cell}") is not None for cell in cells)
+
+    check()
+    tally("inputs", "labels", tried.inputs)
+
+
+def test_rings_of_anything(tally):
+    tried, options = Tried(), MoleculeOptions(canonical=True, fingerprint=True)
+    mixed = st.one_of(
+        smiles,
+        rings,
+        st.lists(rings, min_size=2, max_size=4).map(".".join),
+        rings.flatmap(lambda ring: damaged(ring.encode())).map(lambda ring: ring.decode("utf-8", "surrogateescape")),
+        rings.map(lambda ring: ring.replace("C", "c")),
+    )
+
+    @many(2500)
+    @given(mixed)
+    def check(smiles):
+        (chunk,) = tried(lambda: list(read_molecules([smiles], options, "")))
+        assert len(chunk.indices) + len(chunk.failures) == 1
+        if not has_invalid_utf8(smiles) and text_problem(smiles.strip()):
+            assert chunk.failures
+
+    check()
+    tally("inputs", "rings without end", tried.inputs)
+
+
+def test_blocks_of_anything(tally):
+    from outland.chem.featurizer import rdkit
+
+    tried = Tried()
+    block = rdkit().MolToMolBlock(rdkit().MolFromSmiles(MOLECULES[3])).encode()
+
+    @many(3000)
+    @given(damaged(block))
+    def check(content):
+        found = tried(lambda: read_block(content.decode("utf-8", "surrogateescape")))
+        assert bool(found) != bool(found.reason)
+        assert not found or not graph_problem(rdkit().MolFromSmiles(found, sanitize=False))
+
+    check()
+    tally("inputs", "blocks of molecules", tried.inputs)
