@@ -12,13 +12,13 @@ from outland.training import RunSpec
 SIZES = {  # rows, columns, runs
     "covariate": (18, 7, 1254),
     "correlation": (11, 3, 253),
-    "shift": (5, 4, 165),
+    "shift": (6, 4, 198),
     "diversity": (2, 1, 20),
     "ablation": (5, 4, 165),
     "sensitivity": (19, 3, 570),
     "backbones": (12, 4, 480),
     "tu": (6, 6, 360),
-    "cost": (5, 7, 315),
+    "cost": (18, 7, 1134),
     "masks": (9, 2, 180),
 }
 
@@ -45,7 +45,7 @@ def test_rows_and_columns_are_the_papers(name, table):
     assert [column.label for column in study.columns] == published["columns"]
 
 
-@pytest.mark.parametrize(("name", "cells"), [("covariate", 126), ("correlation", 33), ("cost", 35)])
+@pytest.mark.parametrize(("name", "cells"), [("covariate", 126), ("correlation", 33), ("cost", 126)])
 def test_main_tables_have_aia_as_its_code_and_as_its_paper_has_it(name, cells):
     study = find_study(name)
     assert len(study.cells(1)) == cells
@@ -69,7 +69,7 @@ def test_backbones_are_the_papers():
 
 def test_shift_and_diversity_are_the_papers():
     study, published = find_study("shift"), paper_table("gcs")
-    assert [row.label for row in study.rows] == list(published["rows"])
+    assert [row.label for row in study.rows if row.label != "EERM"] == list(published["rows"])
     pairs = [f"{column.label}/{quantity.name}" for column in study.columns for quantity in study.quantities[:2]]
     assert pairs == published["columns"]
     study, published = find_study("diversity"), paper_table("diversity")
