@@ -1,7 +1,7 @@
 """Limits on a molecule, held before RDKit perceives its rings: some small graphs have more rings than there is memory.
 
 Sixteen six-membered rings, joined para to one large ring, are 65,000 rings of equal size, and each one more doubles
-them. What passes here takes RDKit less than a second, with scaffold, canonical SMILES and fingerprint.
+them. What passes here takes RDKit less than a second, with scaffold, canonical SMILES, fingerprint and descriptors.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,9 @@ MAX_LENGTH = 5000  # characters of a SMILES
 MAX_ATOMS = 600  # finding a scaffold takes the cube of it: a third of a second for so many
 MAX_RINGS = 200  # in all
 MAX_FUSED = 31  # rings of one fused system: as many as C60 has, and too few for 2**31 cycles
-MAX_CYCLES = 5000  # relevant cycles (Vismara, 1997), those that are no sum of shorter ones: RDKit lists them
+# Relevant cycles (Vismara, 1997), those that are no sum of shorter ones: RDKit lists them, and some of its descriptors
+# compare all pairs of them.
+MAX_CYCLES = 400
 _HARMLESS = 8  # rings: they make 255 cycles at most
 
 
@@ -46,7 +48,7 @@ def graph_problem(molecule: Any) -> str:
     fused = max(count for _, count in systems)
     if fused > MAX_FUSED:
         return f"{fused} rings fused to one system; at most {MAX_FUSED} are taken"
-    cycles = sum(_count_cycles(graph, bonds) if count > 3 else 2**count - 1 for bonds, count in systems)
+    cycles = sum(_count_cycles(graph, bonds) if count > 2 else 2**count - 1 for bonds, count in systems)
     return (
         f"a molecule of {cycles:,} rings of like size; at most {MAX_CYCLES:,} are taken" if cycles > MAX_CYCLES else ""
     )
