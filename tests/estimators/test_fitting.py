@@ -90,7 +90,9 @@ def test_scores_are_those_of_the_snapshots_on_held_out_rows(fitted_all, runs, ca
     assert comparison.of("forest").score.value == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_finished_fit_is_taken_as_it_is_and_goes_on_where_results_are_gone(fitted_all, runs, cache, monkeypatch, quick_fit):
+def test_a_finished_fit_is_taken_as_it_is_and_goes_on_where_results_are_gone(
+    fitted_all, runs, cache, monkeypatch, quick_fit
+):
     before = snapshots(runs)
     shutil.rmtree(next(runs.glob("*/erm-fold2-*")))
     trained = []
@@ -135,7 +137,10 @@ def test_one_method_may_be_taken_alone(cache, tmp_path, quick_fit):
 
 def test_the_users_own_test_rows_are_neither_trained_on_nor_chosen_by(cache, tmp_path, quick_fit):
     lines = TABLE.read_text().splitlines()
-    parts = ["split", *("test" if row % 4 == 0 else "val" if row % 4 == 1 else "train" for row in range(len(lines) - 1))]
+    parts = [
+        "split",
+        *("test" if row % 4 == 0 else "val" if row % 4 == 1 else "train" for row in range(len(lines) - 1)),
+    ]
     table = tmp_path / "t.csv"
     table.write_text("\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True)) + "\n")
     settings = TableSettings(str(table), target=("p_np",), split="split")

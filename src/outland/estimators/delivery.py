@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from outland.devices import find_device
 from outland.errors import OutlandError
@@ -14,6 +13,7 @@ from outland.estimators.jobs import Job
 from outland.estimators.judgement import Judgement, delivered_outputs
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
 from outland.estimators.runner import Runner
+from outland.estimators.trust import held_out_predictions, with_trust
 from outland.graphs import PackedGraphs
 from outland.models import Assessment, TrainedModel, TrainingSummary, evaluate_models
 from outland.models.calibration import calibrate
@@ -21,6 +21,7 @@ from outland.models.comparison import Comparison
 from outland.models.knn import REFERENCES, KNNDistance
 from outland.models.members import Member, Network
 from outland.models.model import Predictions
+from outland.models.uncertainty import flags
 from outland.spec import RunSpec
 from outland.training.outcome import class_names, describe_data, method_source, reference_graphs, training_hashes
 from outland.training.record import describe_platform
@@ -62,7 +63,10 @@ def deliver(
         training_hashes=training_hashes(rows),
         source=method_source(spec),
     ).to(find_device(workshop.device))
-    return replace(model, assessment=_assess(model, outputs, held_out, runner, comparison))
+    predictions = held_out_predictions(model, contenders, held_out, rows)
+    model = with_trust(model, predictions, held_out, rows)
+    honest = replace(predictions, outputs=judgement.outputs[judgement.delivered].float())
+    return replace(model, assessment=_assess(model, honest, held_out, runner, comparison))
 
 
 def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgement) -> dict[Job, float]:
@@ -102,12 +106,13 @@ def _distance(members: Sequence[Member], graphs: PackedGraphs, seed: int) -> KNN
 
 
 def _assess(
-    model: TrainedModel, outputs: Tensor, held_out: HeldOut, runner: Runner, comparison: Comparison
+    model: TrainedModel, predictions: Predictions, held_out: HeldOut, runner: Runner, comparison: Comparison
 ) -> Assessment:
-    """Scores by out-of-fold outputs; where the user has named test rows, those of the model on them."""
+    """Scores by held-out predictions; where the user has named test rows, those of the model on them."""
     rows, seed = runner.workshop.rows, runner.workshop.spec.seed
     if "test" in rows:
         return Assessment(scores=evaluate_models([model], rows.part("test"), "test", seed), comparison=comparison)
-    predictions = [Predictions(outputs.float())]
-    graphs = held_out.graphs(rows)
-    return Assessment(scores=evaluate_models([model], graphs, "test", seed, predictions), comparison=comparison)
+    scores = evaluate_models([model], held_out.graphs(rows), "test", seed, [predictions])
+    names = flags(model, predictions)
+    share_far = None if names is None else names.count("far") / len(names)
+    return Assessment(scores=scores, comparison=comparison, share_far=share_far)
