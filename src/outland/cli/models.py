@@ -37,7 +37,7 @@ def fit(
     ] = "auto",
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.01, help=r"About how long it may take. \[default: 5, less for tables of up to 2,000 rows]"),
+        typer.Option(min=0.01, help=r"About how long it may take. \[default: 5, less for tables of under 1,000 rows]"),
     ] = None,
     domain: Annotated[
         str | None,
