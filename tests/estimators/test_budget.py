@@ -48,7 +48,7 @@ def test_what_is_given_up_is_said():
         "contenders were judged on 3 of 5 folds",
         "networks of 1 seed instead of 3 are in the model",
     )
-    assert plan.left_out == {"aia": "3 min of computing would be needed with it, and 20 s were left"}
+    assert plan.left_out == {"aia": "4 min of computing would be needed with it, and 20 s were left"}
 
 
 def test_epochs_that_the_user_fixed_stay():
