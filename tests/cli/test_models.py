@@ -7,7 +7,7 @@ import shutil
 import pytest
 from sklearn.base import clone
 
-from outland.estimators import GraphClassifier, GraphRegressor
+from outland.estimators import GraphClassifier
 from outland.models import load_model
 from tests.conftest import SAMPLES
 from tests.models.cases import SMALL, bbbp
@@ -42,7 +42,9 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):
     with (tmp_path / "bbbp-p_np-model-set-aside.csv").open() as stream:
         assert len(list(csv.DictReader(stream))) == 2
     card = (tmp_path / "bbbp-p_np-model" / "README.md").read_text()
-    sentence = re.search(r"On the held-out rows it said \d+% on average where \d+% are '1', and called \d+% right", text)
+    sentence = re.search(
+        r"On the held-out rows it said \d+% on average where \d+% are '1', and called \d+% right", text
+    )
     assert sentence is not None
     assert sentence.group() in card
     assert "SHA-256" in card
@@ -112,11 +114,14 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sa
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
     assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
-    assert re.match(
-        r"(Little is new here|Trust it|Do not trust it).*: \d+% of the rows are unusual, that is edge or far", last
-    )
-    assert "of the molecules are of a kind that the other has next to none of (GCS; " in last
+    lines = done.stdout.splitlines()
+    assert re.match(r"(Little is new here|Trust it|Do not trust it)", lines[0])
+    assert re.match(r"  \d+% of the rows are unusual, that is edge or far", lines[1])
+    assert "A classifier" in lines[2]
+    assert "GCS" not in done.stdout
+    more = outland("predict", str(model), "bbbp.csv", "--out", "again.csv", "--gcs", "--no-shift")
+    assert "of the molecules are of a kind that the other has next to none of (GCS; " in more.stdout
+    assert "A classifier" not in more.stdout
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
 
 

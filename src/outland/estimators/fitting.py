@@ -186,12 +186,10 @@ def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list
     jobs = {
         name: [Job(name, fold, 0 if name in TREES else plan.epochs) for fold in range(plan.folds)] for name in names
     }
-    trees, networks = (
-        [job for name in names if (name in TREES) is kind for job in jobs[name]] for kind in (True, False)
-    )
+    trees = [job for name in names if name in TREES for job in jobs[name]]
     runner.execute(trees, "Judging trees")
     until = _OVERDUE * runner.seconds if trees else None
-    for job in runner.execute(networks, "Judging networks", until):
+    for job in runner.execute([job for name in plan.networks for job in jobs[name]], "Judging networks", until):
         runner.failures.setdefault(job.contender, "its folds took longer than was planned: give it more --minutes")
     judged = [name for name in names if name not in runner.failures]
     if not judged:
