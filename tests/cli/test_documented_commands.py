@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS_DATA = ("data show molbbbp", "data prepare molbbbp")
 LESS = {
-    "fit": "--epochs 1 --set backbone.width=8 --no-compare",
+    "fit": "--epochs 1 --set backbone.width=8 --folds 2 --minutes 0.1",
     "predict": "--no-shift",
     "explain": "--most 20",
     "train": "--set data.limit=40 --set backbone.width=8 --set train.epochs=1 --force --device cpu",

@@ -33,8 +33,14 @@ WORDS = {
     "device mps": (["train", "motif", "--device", "mps"], "does not compute on 'mps'"),
     "device meta": (["train", "motif", "--device", "meta"], "does not compute on 'meta'"),
     "device x": (["train", "motif", "--device", "x"], "unknown device 'x'"),
-    "cpus -1": (["study", "covariate", "--engine", "ray", "--cpus", "-1"], "--cpus.*greater than or equal to 0|not in the range"),
-    "gpus -1": (["study", "covariate", "--engine", "ray", "--gpus", "-1"], "--gpus.*greater than or equal to 0|not in the range"),
+    "cpus -1": (
+        ["study", "covariate", "--engine", "ray", "--cpus", "-1"],
+        "--cpus.*greater than or equal to 0|not in the range",
+    ),
+    "gpus -1": (
+        ["study", "covariate", "--engine", "ray", "--gpus", "-1"],
+        "--gpus.*greater than or equal to 0|not in the range",
+    ),
     "workers 0": (["study", "covariate", "--workers", "0"], "must be 1 or more"),
     "seeds": ([*TRAIN, "--seeds", "-1"], "greater than or equal to 1|not in the range"),
     "time": (["study", "covariate", "--time-budget", "-1s"], "is not a duration"),

@@ -41,8 +41,8 @@ def test_the_card_has_scores_where_they_were_taken(fitted):
         ),
     ]
     text = card(replace(fitted.model_, assessment=Assessment(scores=scores)))
-    assert "| validation | a\\_b | ROC-AUC | too few to judge (3 rows of one class) | – | – |" in text
-    assert "| held out | a\\_b | ROC-AUC | 80.00 | 70.00 to 90.00 | 75.00 |" in text
+    assert "| validation | a\\_b | ROC-AUC | too few to judge (3 rows of one class) | – |" in text
+    assert "| held out | a\\_b | ROC-AUC | 80.00 | 70.00 to 90.00 |" in text
     assert "On the held-out rows it said 50% on average where 55% are '1', and called 70% right." in text
 
 

@@ -7,28 +7,41 @@ import pytest
 from rich.console import Console
 
 from outland.estimators import FitResult, GraphRegressor
-from outland.models.summary import Assessment, CalibrationCheck, Interval, PartScore, ShiftSummary
-from outland.report.fit_summary import score_table, summary_sentences
+from outland.models.comparison import STACK, Comparison, ContenderScore
+from outland.models.plain import Interval
+from outland.models.summary import Assessment, CalibrationCheck, PartScore
+from outland.report.fit_summary import advice, contender_table, summary_sentences
 from tests.models.cases import SMALL, bbbp
 
 
-def part_score(part: str, score: Interval | float | None, **rest) -> PartScore:
+def part_score(score: Interval | float | None, **rest) -> PartScore:
     interval = score if isinstance(score, Interval) else Interval(value=score)
     values = {"target": "label", "metric": "rocauc", "rows": 200, "groups": 50, "rare": 100, **rest}
-    return PartScore(part=part, score=interval, **values)
+    return PartScore(part="test", score=interval, **values)
+
+
+def comparison(**rest) -> Comparison:
+    """The weighted mean of a forest and ERM is delivered."""
+    rows = [
+        (STACK, Interval(value=0.85, low=0.8, high=0.9), Interval(value=0.0, low=0.0, high=0.0), 0.4, None, None, 0.0),
+        ("forest", Interval(value=0.84), Interval(value=-0.01, low=-0.03, high=0.005), 0.41, 0.75, None, 12.0),
+        ("erm", Interval(value=0.8), Interval(value=-0.05), 0.45, 0.25, 17, 100.4),
+        ("aia", Interval(value=None), Interval(value=None), 0.6, 0.0, 20, 200.0),
+    ]
+    names = ("name", "score", "difference", "loss", "weight", "epochs", "seconds")
+    contenders = [ContenderScore(**dict(zip(names, row, strict=True))) for row in rows]
+    values = {"metric": "rocauc", "rows": 200, "folds": 5, "delivered": STACK, "reason": "it is the best"}
+    return Comparison(contenders=contenders, **(values | {"calibration_error": 0.03} | rest))
 
 
 @pytest.fixture(scope="module")
 def result(fitted):
-    """A fit with these scores; ERM is the model itself, if it is there at all."""
+    """A fit with these scores."""
 
-    def make(*scores: PartScore, compare: bool = False, domain: str = "scaffold", **rest) -> FitResult:
-        model = replace(
-            fitted.model_,
-            spec=replace(fitted.model_.spec, domain=domain),
-            assessment=Assessment(scores=list(scores), **rest),
-        )
-        return FitResult(model, model if compare else None, 7.4)
+    def make(*scores: PartScore, domain: str = "scaffold", compared: Comparison | None = None) -> FitResult:
+        spec = replace(fitted.model_.spec, domain=domain)
+        assessment = Assessment(scores=list(scores), comparison=compared)
+        return FitResult(replace(fitted.model_, spec=spec, assessment=assessment), 7.4)
 
     return make
 
@@ -39,84 +52,75 @@ def sentences(result: FitResult) -> list[str]:
     return lines[: next(index for index, line in enumerate(lines) if line.startswith("Took"))]
 
 
-def test_scores_that_differ_much_are_remarked(result):
-    def remarks(first, last, domain="scaffold", **rest):
-        scores = [part_score("val", first, **rest), part_score("test", last, **rest)]
-        return [line for line in sentences(result(*scores, domain=domain)) if "than the validation ones" in line]
+def cells(table) -> list[list[str]]:
+    screen = Console(width=200)
+    with screen.capture() as capture:
+        screen.print(table)
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in capture.get().splitlines() if "│" in line]
 
-    assert remarks(0.9, 0.7) == [
-        "The held-out scaffolds are harder than the validation ones by 20 points: expect about the held-out score on "
-        "new ones."
+
+def test_contenders_stand_in_a_table():
+    assert cells(contender_table(comparison())) == [
+        ["weighted mean", "85.00 (80.00 to 90.00)", "delivered", "0.400", "", ""],
+        ["forest", "84.00", "-1.00 (-3.00 to +0.50)", "0.410", "75%", "12 s"],
+        ["ERM, 17 epochs", "80.00", "-5.00", "0.450", "25%", "100 s"],
+        ["AIA, 20 epochs", "–", "–", "0.600", "0%", "200 s"],
     ]
-    accuracy = {"metric": "accuracy", "rare": None}
-    assert "sizes are easier than the validation ones by 15 points" in remarks(0.7, 0.85, "size", **accuracy)[0]
-    assert remarks(0.8, 0.71) == []
-    assert remarks(0.9, None) == []
-    assert remarks(0.9, 0.7, rows=18, rare=9) == []
-    assert remarks(0.9, 0.7, metric="rmse", rare=None, mean_error=1.0) == []
-
-
-def test_no_interval_no_better(result):
-    def sentence(difference, **rest):
-        held_out = part_score("test", 0.9, reference=Interval(value=0.8), difference=difference, **rest)
-        lines = sentences(result(part_score("val", 0.9, **rest), held_out, compare=True))
-        (line,) = [line for line in lines if line.startswith("Against ERM")]
-        return line
-
-    assert sentence(Interval(value=0.1)) == (
-        "Against ERM, plain training: +10.0; molecules of so few scaffolds cannot tell whether that is luck."
-    )
-    assert sentence(Interval(value=0.1, low=0.05, high=0.15)).endswith("on these molecules aia is better (one seed).")
-    assert sentence(Interval(value=0.1, low=-0.05, high=0.15)).endswith("show no difference.")
-    error = {"metric": "rmse", "rare": None, "mean_error": 1.0}
-    assert sentence(Interval(value=0.1, low=0.05, high=0.15), **error) == (
-        "Against ERM, plain training: +0.100 (+0.050 to +0.150); on these molecules aia is worse (one seed)."
-    )
+    numbers = comparison(metric="rmse", delivered="forest")
+    assert cells(contender_table(numbers))[:2] == [
+        ["weighted mean", "0.850 (0.800 to 0.900)", "+0.000 (+0.000 to +0.000)", "0.400", "", ""],
+        ["forest", "0.840", "delivered", "0.410", "75%", "12 s"],
+    ]
 
 
 def test_how_good_a_model_is(result):
     def quality(score, domain="scaffold", **rest):
-        return sentences(result(part_score("val", score, **rest), part_score("test", score, **rest), domain=domain))[0]
+        return sentences(result(part_score(score, **rest), domain=domain))[0]
 
     assert quality(Interval(value=0.8, low=0.7, high=0.9)) == (
         "On 200 molecules of scaffolds it has not seen, it puts a '1' above a '0' in 80.00 (70.00 to 90.00) % of pairs."
     )
-    assert quality(Interval(value=0.6, low=0.4, high=0.8), "random").endswith(
-        " Chance gives 50: this may be no better."
-    )
     assert quality(None, "size") == (
-        "On 200 molecules of sizes it has not seen, it cannot be judged: they are all of one class. Another --domain "
-        "may do better."
+        "On 200 molecules of sizes it has not seen, it cannot be judged: they are all of one class. More labels are "
+        "needed."
     )
-    assert quality(0.8, rare=2).startswith(
-        "The held-out molecules are too few to judge (2 rows of one class): at least 10"
+    assert quality(0.8, "column").startswith(
+        "On your 200 molecules called test, which were neither trained on nor chosen by, it puts"
+    )
+    assert quality(0.8, rare=2) == (
+        "The held-out molecules are too few to judge (2 rows of one class): at least 10 molecules of each class are "
+        "needed."
     )
     accuracy = {"metric": "accuracy", "rare": None}
-    assert quality(0.8, **accuracy) == "On 200 molecules of scaffolds it has not seen, 80.00 % are called right."
+    assert (
+        quality(0.8, "random", **accuracy) == "On 200 molecules drawn at random and not seen, 80.00 % are called right."
+    )
+
+
+def test_what_was_delivered_and_left_out_is_said(result):
+    compared = comparison(left_out={"aia": "9 min of computing would be needed"}, notes=["one", "two"])
+    assert sentences(result(part_score(0.8), compared=compared))[-3:] == [
+        "Delivered: it is the best.",
+        "Left out: aia (9 min of computing would be needed).",
+        "For want of time, one; two.",
+    ]
 
 
 def test_the_error_of_numbers_is_compared_with_that_of_the_mean():
     smiles, labels = bbbp()
     model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles[:60], labels[:60]).model_
-    scores = [part_score(part, 0.5, metric="rmse", rare=None, mean_error=0.75) for part in ("val", "test")]
-    told = sentences(FitResult(replace(model, assessment=Assessment(scores=scores)), None, 1.0))
-    assert told == [
+    score = part_score(0.5, metric="rmse", rare=None, mean_error=0.75)
+    assert sentences(FitResult(replace(model, assessment=Assessment(scores=[score])), 1.0)) == [
         "On 200 molecules of scaffolds it has not seen, its predictions are off by 0.500; always saying the training "
         "mean is off by 0.750."
     ]
 
 
-def test_the_distance_of_held_out_rows_the_time_and_what_to_do_next(result, fitted):
-    shift = ShiftSummary(gcs=0.123, null=0.01, domain_accuracy=0.77)
-    scores = [part_score("val", 0.8), part_score("test", 0.8)]
-    lines = summary_sentences(result(*scores, compare=True, shift=shift, share_far=0.25), Path("m"), "t.csv")
-    assert (
-        "The held-out molecules are 0.12 away from training (GCS; chance gives 0.01); a small network tells 77% of the "
-        "two apart; 25% are far from anything the model knows."
-    ) in lines
-    seconds = fitted.model_.training.seconds
-    assert f"Took 7 s (aia {seconds:.0f} s for 6 epochs, ERM {seconds:.0f} s)." in lines
-    after = lines[lines.index("Next:") + 1 :]
+def test_the_time_what_to_do_next_and_one_sentence_of_advice(result, fitted):
+    lines = summary_sentences(result(part_score(0.8), compared=comparison()), Path("m"), "t.csv")
+    rows = fitted.model_.training.graphs["train"]
+    assert f"Took 7 s; the model has seen all {rows:,} rows." in lines
+    after = lines[lines.index("Next:") + 1 : -1]
     assert [line.split("#")[0].strip() for line in after] == [
         "outland predict m NEW.csv",
         "outland explain m t.csv",
@@ -124,27 +128,27 @@ def test_the_distance_of_held_out_rows_the_time_and_what_to_do_next(result, fitt
         "outland shift --model m NEW.csv",
     ]
     assert len({line.index("#") for line in after}) == 1
+    assert lines[-1] == "Advice: use it for new scaffolds, and expect about ROC-AUC 80.00 %."
 
 
-def test_the_scores_stand_in_a_table_and_several_targets_have_names(result):
+def test_advice_warns_where_it_should(result):
+    assert advice(result(part_score(0.8, rare=2))).startswith("get more labels before you rely on it")
+    assert advice(result(part_score(Interval(value=0.6, low=0.45, high=0.7)))) == (
+        "do not rely on it for new scaffolds: it may be no better than a guess."
+    )
+    number = part_score(Interval(value=0.9, low=0.8, high=1.1), metric="rmse", rare=None, mean_error=1.0)
+    assert advice(result(number, domain="size")).startswith("do not rely on it for new sizes")
+    off = comparison(calibration_error=0.2, left_out={"aia": "no time"})
+    assert advice(result(part_score(0.8), compared=off)) == (
+        "use it for new scaffolds, and expect about ROC-AUC 80.00 %; read its probabilities as a ranking, for they are "
+        "off by 0.20 on average; with more --minutes it would try aia too."
+    )
+
+
+def test_several_targets_have_names(result):
     check = CalibrationCheck(mean_probability=0.9, observed_rate=0.5, accuracy=0.6)
-    scores = [
-        part_score(part, Interval(value=0.8, low=0.7, high=0.9), target=target, calibration=check)
-        for part in ("val", "test")
-        for target in ("label0", "label1")
-    ]
-    fit = result(*scores)
+    fit = result(*(part_score(0.8, target=target, calibration=check) for target in ("label0", "label1")))
     several = replace(fit.model.schema, task=replace(fit.model.task, outputs=2))
-    fit = replace(fit, model=replace(fit.model, schema=several))
-    told = sentences(fit)
-    screen = Console(width=200)
-    with screen.capture() as capture:
-        screen.print(score_table(fit))
+    told = sentences(replace(fit, model=replace(fit.model, schema=several)))
     assert [line.partition(":")[0] for line in told] == ["label0", "label0", "label1", "label1"]
     assert all("it said 90% on average where 50% are '1'" in line for line in told[1::2])
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capture.get().splitlines() if "80.00" in line]
-    assert rows == [
-        [part, target, "200", "80.00 (70.00 to 90.00)"]
-        for part in ("validation", "held out")
-        for target in ("label0", "label1")
-    ]

@@ -45,7 +45,7 @@ def fit(
     ] = "auto",
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.01, help=r"About how long it may take. \[default: 5, less for tables of up to 2,000 rows]"),
+        typer.Option(min=0.01, help=r"About how long it may take. \[default: 5, less for tables of under 1,000 rows]"),
     ] = None,
     domain: Annotated[
         str | None,
@@ -146,21 +146,31 @@ def predict(
             r"\[default: DATA-predicted.csv]"
         ),
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Add the set of classes, joined by | ({} where it is empty), or the ends of the interval, that holds "
+            r"the truth in this share of rows. \[default: no sets, and intervals of 0.9]"
+        ),
+    ] = None,
     safe_csv: Annotated[
         bool, typer.Option("--safe-csv", help="Put ' before CSV cells that a spreadsheet would take for formulas.")
     ] = False,
     shift: Annotated[
-        bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
+        bool, typer.Option("--shift/--no-shift", help="Test whether the data differ from training, in a second.")
     ] = True,
+    gcs: Annotated[
+        bool, typer.Option("--gcs", help="Measure the covariate shift from training too; takes half a minute.")
+    ] = False,
     folder: options.Data = None,
     trust_code: options.TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
-    """Add a prediction and a distance flag to each row of a table, however long it is; or predict a dataset's part.
+    """Add a prediction, its expected error and a flag to each row of a table, however long, or predict a part.
 
-    Rows keep their order; one that cannot be read stays, with the reason. Where the table has the labels too, they are
-    compared. Ends with how far the table is from the molecules the model was trained on, and whether to trust it.
+    Rows keep their order; one that cannot be read stays, with the reason. Ends with a verdict on whether to trust the
+    predictions, and what it rests on; where the table has the labels too, with the scores on them.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import load_model
@@ -169,23 +179,22 @@ def predict(
     from outland.report.advice import advise
     from outland.report.summaries import prediction_lines
     from outland.shift.measure import shift_from_training
-    from outland.shift.pair import MIN_GRAPHS
+    from outland.shift.two_sample import MIN_ROWS, fast_shift
 
     loaded = load_model(model, device, trust_code)
     files, lines = DataFolder(folder), list[str]()
     path = out or Path("-" if data == "-" else f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
     data = options.table_path(data)
     if is_table(data):
-        report = predict_table(loaded, Path(data), path, smiles=smiles, force=force, safe=safe_csv)
-        graphs = report.sample_graphs() if len(report.sample.items) >= MIN_GRAPHS else None
-        lines = _label_lines(loaded, Path(data), report)
+        report = predict_table(loaded, Path(data), path, smiles=smiles, force=force, safe=safe_csv, coverage=coverage)
+        graphs, lines = report.sample_graphs(), _label_lines(loaded, Path(data), report)
     else:
-        report, graphs = predict_part(loaded, data, path, force=force, data=files)
-    to_error = path == Path("-")
-    typer.echo("\n".join([*prediction_lines(loaded, report), *lines]), err=to_error)
-    measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
-    far, unusual = (None if loaded.distance is None else report.share(*f) for f in (("far",), ("edge", "far")))
-    typer.echo(advise(measured, far, unusual, loaded.assessment, loaded.kind[:-1]), err=to_error)
+        report, graphs = predict_part(loaded, data, path, force=force, data=files, coverage=coverage)
+    enough = len(graphs) >= MIN_ROWS
+    test = fast_shift(loaded, graphs, data=files) if shift and enough else None
+    measured = shift_from_training(loaded, graphs, data=files) if gcs and enough else None
+    lines = [*advise(loaded, report, test, measured), *prediction_lines(loaded, report, coverage), *lines]
+    typer.echo("\n".join(lines), err=path == Path("-"))
 
 
 def _label_lines(model: Any, path: Path, report: Any) -> list[str]:

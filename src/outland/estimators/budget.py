@@ -6,14 +6,14 @@ from typing import Any
 
 SEEDS = 3  # of each network in the delivered model, where time allows
 _EVALUATION = 0.35  # time of predicting a row, in units of training on it
-_FEWEST_FOLDS = 2
+_FEWEST_FOLDS, _FEWEST_EPOCHS = 2, 4
 _CHEAP = 60.0  # seconds that all folds of trees may take in any case
 
-# What is given up, first to last: repeats of the folds, seeds, epochs, folds. Shares of the epochs, folds and seeds.
-_OFFERS = (
-    (1.0, "repeats", 3), (1.0, "all", 3), (1.0, "all", 2), (1.0, "all", 1), (0.7, "all", 1), (0.5, "all", 1),
-    (0.5, "some", 1),
-)  # fmt: skip
+# What is given up, first to last: repeats of the folds, then seeds; then a network; of the last one also epochs and
+# folds. Shares of the epochs, which folds, and seeds.
+_OFFERS = ((1.0, "repeats", 3), (1.0, "all", 3), (1.0, "all", 2), (1.0, "all", 1))
+_LAST_OFFERS = (*_OFFERS, (0.7, "all", 1), (0.5, "all", 1), (0.5, "some", 1), (0.3, "some", 1))
+_SOME = 3  # folds
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,10 @@ class Costs:
     fold_rows: Sequence[tuple[int, int]]
     first_repeat: int
 
+    def folds(self, extent: str) -> int:
+        """How many folds are `repeats`, `all` of the first division, or `some` of them."""
+        return {"repeats": len(self.fold_rows), "all": self.first_repeat, "some": min(_SOME, self.first_repeat)}[extent]
+
     def seconds(self, networks: Sequence[str], folds: int, epochs: int, seeds: int) -> float:
         """Of all trainings one after another."""
         looks = sum(train + _EVALUATION * held_out for train, held_out in self.fold_rows[:folds])
@@ -92,23 +96,21 @@ def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = Fa
     """
     left_out: dict[str, str] = {}
     networks = tuple(sorted(costs.rates, key=costs.rates.__getitem__))
-    everything = len(costs.fold_rows)
     while networks:
-        for share, extent, seeds in _OFFERS:
-            if fixed_epochs and share < 1:
-                share = 1.0
-            some = min(costs.first_repeat, 3)
-            folds = {"repeats": everything, "all": costs.first_repeat, "some": some}[extent]
-            planned = max(min(epochs, 4), round(share * epochs))
-            if costs.seconds(networks, folds, planned, seeds) <= seconds:
+        offers = [
+            (1.0 if fixed_epochs else share, costs.folds(extent), seeds)
+            for share, extent, seeds in (_OFFERS if len(networks) > 1 else _LAST_OFFERS)
+        ]
+        for share, folds, seeds in offers:
+            planned = max(min(epochs, _FEWEST_EPOCHS), round(share * epochs))
+            needed = costs.seconds(networks, folds, planned, seeds)
+            if needed <= seconds:
                 notes = _notes(planned, epochs, folds, costs.first_repeat, seeds)
                 return Plan(networks, folds, planned, seeds, notes, left_out)
-        slowest = networks[-1]
-        needed = costs.seconds(networks, min(costs.first_repeat, 3), max(min(epochs, 4), round(epochs / 2)), 1)
         left = f"{_duration(max(seconds, 0))} were left"
-        left_out[slowest] = f"its folds need {_duration(needed)} of computing at least, and {left}"
+        left_out[networks[-1]] = f"{_duration(needed)} of computing would be needed with it, and {left}"
         networks = networks[:-1]
-    return Plan((), everything, 0, 0, (), left_out)
+    return Plan((), len(costs.fold_rows), 0, 0, (), left_out)
 
 
 def _notes(planned: int, epochs: int, folds: int, all_folds: int, seeds: int) -> tuple[str, ...]:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.estimators.budget import Plan
 from outland.estimators.contenders import TREES, build_member
 from outland.estimators.jobs import Job
-from outland.estimators.judgement import Judgement, delivered_outputs
+from outland.estimators.judgement import Judgement
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
 from outland.estimators.runner import Runner
+from outland.estimators.trust import held_out_predictions, with_trust
 from outland.graphs import PackedGraphs
 from outland.models import Assessment, TrainedModel, TrainingSummary, evaluate_models
 from outland.models.calibration import calibrate
@@ -21,6 +21,9 @@ from outland.models.comparison import Comparison
 from outland.models.knn import REFERENCES, KNNDistance
 from outland.models.members import Member, Network
 from outland.models.model import Predictions
+from outland.models.summary import ShiftSummary
+from outland.models.uncertainty import flags
+from outland.shift.two_sample import two_sample
 from outland.spec import RunSpec
 from outland.training.outcome import class_names, describe_data, method_source, reference_graphs, training_hashes
 from outland.training.record import describe_platform
@@ -48,13 +51,13 @@ def deliver(
     spec = next((member.spec for member in members if isinstance(member, Network)), workshop.spec)
     order = torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(spec.seed))
     drawn = rows["train"][order]
-    outputs = delivered_outputs(contenders, judgement)
+    predictions = held_out_predictions(contenders, judgement, held_out, rows, spec.seed)
     model = TrainedModel(
         members=tuple(members),
         schema=next((each.method.schema for each in members if isinstance(each, Network)), standardize(rows).schema),
         spec=spec,
         classes=class_names(rows),
-        calibration=calibrate(outputs, held_out.y, held_out.task),
+        calibration=calibrate(predictions.outputs, held_out.y, held_out.task),
         training=_training(runner, spec, comparison),
         weights=tuple(jobs.values()),
         distance=_distance(members, rows.graphs.select(drawn[: 2 * REFERENCES]), spec.seed),
@@ -62,7 +65,9 @@ def deliver(
         training_hashes=training_hashes(rows),
         source=method_source(spec),
     ).to(find_device(workshop.device))
-    return replace(model, assessment=_assess(model, outputs, held_out, runner, comparison))
+    model = with_trust(model, predictions, judgement, held_out, rows)
+    honest = replace(predictions, outputs=judgement.outputs[judgement.delivered].float())
+    return replace(model, assessment=_assess(model, honest, held_out, runner, comparison))
 
 
 def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgement) -> dict[Job, float]:
@@ -102,12 +107,24 @@ def _distance(members: Sequence[Member], graphs: PackedGraphs, seed: int) -> KNN
 
 
 def _assess(
-    model: TrainedModel, outputs: Tensor, held_out: HeldOut, runner: Runner, comparison: Comparison
+    model: TrainedModel, predictions: Predictions, held_out: HeldOut, runner: Runner, comparison: Comparison
 ) -> Assessment:
-    """Scores by out-of-fold outputs; where the user has named test rows, those of the model on them."""
+    """Scores by held-out predictions; where the user has named test rows, those of the model on them."""
     rows, seed = runner.workshop.rows, runner.workshop.spec.seed
     if "test" in rows:
         return Assessment(scores=evaluate_models([model], rows.part("test"), "test", seed), comparison=comparison)
-    predictions = [Predictions(outputs.float())]
-    graphs = held_out.graphs(rows)
-    return Assessment(scores=evaluate_models([model], graphs, "test", seed, predictions), comparison=comparison)
+    scores = evaluate_models([model], held_out.graphs(rows), "test", seed, [predictions])
+    names = flags(model, predictions)
+    share_far = None if names is None else names.count("far") / len(names)
+    shift = _shift(held_out, rows.graphs, seed)
+    return Assessment(scores=scores, comparison=comparison, share_far=share_far, shift=shift)
+
+
+def _shift(held_out: HeldOut, graphs: PackedGraphs, seed: int) -> ShiftSummary | None:
+    """A two-sample test of the first fold's training and held-out rows; None where they are too few."""
+    descriptors, fold = graphs.extra["descriptors"], held_out.folds[0]
+    try:
+        result = two_sample(descriptors[fold.train], descriptors[fold.held_out], seed)
+    except OutlandError:
+        return None
+    return ShiftSummary(auc=result.auc, null=result.null[1])

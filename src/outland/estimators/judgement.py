@@ -134,10 +134,5 @@ def _events(outputs: Tensor, held_out: HeldOut) -> tuple[Array, Array]:
     return probabilities[known].numpy(), labels[known].double().numpy()
 
 
-def delivered_outputs(contenders: Sequence[OutOfFold], judgement: Judgement) -> Tensor:
-    """Outputs of the delivered model's contenders on held-out rows `[n, outputs]`, by its own weights."""
-    return torch.stack([judgement.weights.get(each.name, 0.0) * each.outputs for each in contenders]).sum(0)
-
-
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,59 @@
+"""What a fitted model learns of its own errors, from rows that its contenders were not trained on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from outland.estimators.contenders import TREES
+from outland.estimators.judgement import Judgement
+from outland.estimators.out_of_fold import HeldOut, OutOfFold
+from outland.graphs import Splits
+from outland.models import TrainedModel
+from outland.models.evaluation import scaffold_groups
+from outland.models.model import Predictions
+from outland.models.similarity import Neighbours
+from outland.models.uncertainty import learn_uncertainty
+
+
+def held_out_predictions(
+    contenders: Sequence[OutOfFold], judgement: Judgement, held_out: HeldOut, rows: Splits, seed: int
+) -> Predictions:
+    """What the delivered contenders say of held-out rows, weighted as in the model; distances of the first network."""
+    own = [each for each in contenders if each.name in judgement.weights]
+    weights = torch.tensor([judgement.weights[each.name] for each in own], dtype=torch.double)
+    members = torch.stack([each.outputs for each in own], 1)
+    network = next((each for each in own if each.name not in TREES), None)
+    return Predictions(
+        outputs=torch.einsum("nco,c->no", members, weights).float(),
+        distances=None if network is None or network.distances is None else network.distances.float(),
+        members=members.float(),
+        similarity=_similarity(held_out, rows, seed),
+        features=held_out.graphs(rows).extra.get("descriptors"),
+    )
+
+
+def _similarity(held_out: HeldOut, rows: Splits, seed: int) -> npt.NDArray[np.float64]:
+    """Of each held-out row to the nearest molecules that its fold trains on `[n]`."""
+    fingerprints = rows.graphs.extra["fingerprint"]
+    parts = [
+        torch.from_numpy(Neighbours.fit(fingerprints[fold.train], seed).similarity(fingerprints[fold.held_out]))
+        for fold in held_out.folds
+    ]
+    similarity: npt.NDArray[np.float64] = held_out.gather(parts).numpy()
+    return similarity
+
+
+def with_trust(
+    model: TrainedModel, predictions: Predictions, judgement: Judgement, held_out: HeldOut, rows: Splits
+) -> TrainedModel:
+    """The model with expected errors, conformal scores and training fingerprints, by its held-out predictions."""
+    return learn_uncertainty(
+        model,
+        predictions,
+        held_out.y,
+        weights=[*judgement.weights.values()],
+        groups=scaffold_groups(held_out.graphs(rows)),
+        fingerprints=rows.graphs.extra["fingerprint"][rows["train"]],
+    )
