@@ -130,11 +130,14 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sa
 def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     done = outland("predict", str(model), "bbbp.csv", "--out", "new/out.csv")
     assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
-    assert re.match(
-        r"(Little is new here|Trust it|Do not trust it).*: \d+% of the rows are unusual, that is edge or far", last
-    )
-    assert "of the molecules are of a kind that the other has next to none of (GCS; " in last
+    lines = done.stdout.splitlines()
+    assert re.match(r"(Little is new here|Trust it|Do not trust it)", lines[0])
+    assert re.match(r"  \d+% of the rows are unusual, that is edge or far", lines[1])
+    assert "A classifier" in lines[2]
+    assert "GCS" not in done.stdout
+    more = outland("predict", str(model), "bbbp.csv", "--out", "again.csv", "--gcs", "--no-shift")
+    assert "of the molecules are of a kind that the other has next to none of (GCS; " in more.stdout
+    assert "A classifier" not in more.stdout
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
 
 

@@ -51,7 +51,7 @@ def used(folder):
     for prediction in (row.prediction for row in explained.rows if row.prediction):
         count_prediction(model.model_, prediction, report)
     assert prediction_lines(model.model_, report)
-    assert advise(None, 0.0, 0.0, model.model_.assessment)
+    assert advise(model.model_, report)
     assert card(model.model_)
     return model
 

@@ -96,7 +96,9 @@ def test_the_ratio_is_near_one_without_a_shift_and_bounded_with_one():
     ratio = LikelihoodRatio.fit(training, same)(training)
     assert ratio.mean() == pytest.approx(1, abs=0.1)
     assert ratio.std() < 0.3
+    assert LikelihoodRatio.fit(training, same).auc == pytest.approx(0.5, abs=0.06)
     far = LikelihoodRatio.fit(training, same + 5)
+    assert far.auc > 0.99
     assert far(same + 5).max() == pytest.approx(5)
     assert far(training).min() == pytest.approx(0.2)
     constant = np.concatenate([training, np.ones((600, 1))], 1)

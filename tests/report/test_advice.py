@@ -1,7 +1,24 @@
+"""Advice on whether to trust predictions."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+import torch
+
+from outland.models.expected_error import ExpectedError, FlagErrors
 from outland.models.summary import Assessment, Interval, PartScore, ShiftSummary
+from outland.models.table_predictions import TableReport
 from outland.report.advice import advise
+from outland.shift.two_sample import TwoSample
+
+TRUST, CARE, DISTRUST = (
+    "Trust it as far as its held-out score.",
+    "Trust it with care, least on rows called edge or far.",
+    "Do not trust it here without new labels.",
+)
 
 
 def assessment(value: float | None, shift: ShiftSummary | None = None, rows: int = 200, **rest) -> Assessment:
@@ -11,40 +28,75 @@ def assessment(value: float | None, shift: ShiftSummary | None = None, rows: int
     )
 
 
-def test_advice_follows_the_shift_and_the_flags():
+def report(near: int, edge: int = 0, far: int = 0) -> TableReport:
+    return TableReport(Path("out.csv"), near + edge + far, flags=Counter(near=near, edge=edge, far=far))
+
+
+def outcome(auc: float, p: float = 0.005) -> TwoSample:
+    return TwoSample(auc, (0.5, 0.55), p, (500, 300), 0.3)
+
+
+@pytest.fixture
+def judged(fitted):
+    return replace(fitted.model_, assessment=assessment(0.7, ShiftSummary(auc=0.66, null=0.55)))
+
+
+def test_the_verdict_comes_first_and_the_reasons_under_it(judged):
+    assert advise(judged, report(95, 4, 1), outcome(0.6)) == [
+        TRUST,
+        "  5% of the rows are unusual, that is edge or far, and 1% far.",
+        "  A classifier tells a molecule of this table from a training one in 60% of pairs (at most 55% by chance; 66% "
+        "of held-out ones).",
+        "  Its ROC-AUC on held-out molecules was 70.00 %.",
+    ]
+    alike = advise(judged, report(95, 4, 1), outcome(0.51, 0.4))
+    assert alike[2] == "  A classifier cannot tell its molecules from training ones (51% of pairs; chance gives 50%)."
+
+
+def test_the_verdict_follows_flags_and_shift(judged):
+    assert advise(judged, report(80, 20))[0] == CARE
+    assert advise(judged, report(70, 0, 30))[0] == DISTRUST
+    assert advise(judged, report(100), outcome(0.95))[0] == CARE
+    assert advise(judged, report(100), outcome(0.95, 0.3))[0] == TRUST
+
     def measured(gcs: float) -> SimpleNamespace:
         null = SimpleNamespace(mean=0.01, spread=0.0)
-        return SimpleNamespace(covariate=SimpleNamespace(mean=gcs), null=null, accuracy=SimpleNamespace(mean=0.6))
+        return SimpleNamespace(covariate=SimpleNamespace(mean=gcs), null=null)
 
-    held = assessment(0.7, ShiftSummary(gcs=0.2, null=0.0, domain_accuracy=0.5))
-    near = advise(measured(0.02), 0.01, 0.05, held)
-    assert near == (
-        "Trust it as far as its held-out score: 5% of the rows are unusual, that is edge or far, and 1% far (5% and 1% "
-        "in training); of training and this table, 2% of the molecules are of a kind that the other has next to none "
-        "of (GCS; 1% by chance), and a small network tells 60% of the two apart (50% by chance); its ROC-AUC on "
-        "held-out molecules (GCS 20%) was 70.00 %."
-    )
-    assert "with care" in advise(measured(0.2), 0.01, 0.05, held)
-    assert advise(measured(0.6), 0.01, 0.05, held).startswith("Do not trust it here without new labels: ")
-    assert advise(None, 0.0, 0.0, None).startswith("Little is new here, but how good the model is was not measured: 0%")
-    assert "with care" in advise(None, 0.0, 0.2, None)
-    assert advise(None, 0.3, 0.3, None).startswith("Do not trust it")
+    verdicts = [advise(judged, report(100), None, measured(gcs))[0] for gcs in (0.02, 0.2, 0.6)]
+    assert verdicts == [TRUST, CARE, DISTRUST]
+    assert "2% of the molecules are of a kind" in advise(judged, report(100), None, measured(0.02))[2]
 
 
-def test_advice_on_a_model_that_could_not_be_judged_says_so():
-    few = advise(None, 0.0, 0.0, assessment(0.7, rows=12))
-    assert few.startswith("Little is new here, but how good the model is was not measured: ")
-    assert few.endswith("; its own held-out molecules were too few to judge (12 rows).")
-    assert advise(None, 0.0, 0.0, assessment(0.7)).endswith("; its ROC-AUC on held-out molecules was 70.00 %.")
-    numbers = advise(None, 0.0, 0.0, assessment(0.7, metric="rmse", rare=None))
-    assert numbers.endswith("; its root mean squared error on held-out molecules was 0.700.")
-    assert "not measured" in advise(None, 0.0, 0.0, assessment(None))
+def test_flags_by_expected_errors_have_shares_of_their_own(judged):
+    by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
+    expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)
+    model = replace(judged, expected_error=expected)
+    lines = advise(model, report(60, 25, 15))
+    assert lines[0] == TRUST
+    assert "on 1,000 rows not trained on, near 5%, edge 15%, far 30% were called wrong." in lines[2]
+    assert advise(model, report(50, 10, 40))[0] == CARE
+    assert advise(model, report(10, 20, 70))[0] == DISTRUST
+    useless = advise(replace(judged, expected_error=replace(expected, sorts=False)), report(60, 25, 15))
+    assert useless[2].endswith("The flag does not sort errors by more than chance here: do not lean on it.")
 
 
-def test_a_model_without_distances_knows_nothing_of_unusual_rows():
-    assert advise(None, None, None, None) == (
-        "Little is new here, but how good the model is was not measured: how unusual rows are is not known."
-    )
-    assert advise(None, None, None, assessment(0.7)).startswith(
-        "Trust it as far as its held-out score: how unusual rows are is not known; its ROC-AUC"
-    )
+def test_advice_on_a_model_that_could_not_be_judged_says_so(fitted):
+    def last(**rest) -> str:
+        return advise(replace(fitted.model_, assessment=assessment(**rest)), report(100))[-1]
+
+    unknown = "Little is new here, but how good the model is was not measured."
+    few = replace(fitted.model_, assessment=assessment(0.7, rows=12))
+    assert advise(few, report(100))[0] == unknown
+    assert last(value=0.7, rows=12) == "  Its own held-out molecules were too few to judge (12 rows)."
+    numbers = last(value=0.7, metric="rmse", rare=None)
+    assert numbers == "  Its root mean squared error on held-out molecules was 0.700."
+    assert advise(replace(fitted.model_, assessment=assessment(None)), report(100))[0] == unknown
+
+
+def test_a_model_without_distances_knows_nothing_of_unusual_rows(fitted):
+    nothing = replace(fitted.model_, distance=None, assessment=None)
+    assert advise(nothing, report(100)) == [
+        "Little is new here, but how good the model is was not measured.",
+        "  How unusual rows are is not known.",
+    ]

@@ -107,12 +107,12 @@ def test_the_error_of_numbers_is_compared_with_that_of_the_mean():
 
 
 def test_the_distance_of_held_out_rows_the_time_and_what_to_do_next(result, fitted):
-    shift = ShiftSummary(gcs=0.123, null=0.01, domain_accuracy=0.77)
+    shift = ShiftSummary(auc=0.77, null=0.55)
     scores = [part_score("val", 0.8), part_score("test", 0.8)]
     lines = summary_sentences(result(*scores, compare=True, shift=shift, share_far=0.25), Path("m"), "t.csv")
     assert (
-        "The held-out molecules are 0.12 away from training (GCS; chance gives 0.01); a small network tells 77% of the "
-        "two apart; 25% are far from anything the model knows."
+        "A classifier tells a held-out molecule from a training one in 77% of pairs (at most 55% by chance); 25% are "
+        "far from anything the model knows."
     ) in lines
     seconds = fitted.model_.training.seconds
     assert f"Took 7 s (aia {seconds:.0f} s for 6 epochs, ERM {seconds:.0f} s)." in lines

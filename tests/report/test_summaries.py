@@ -52,7 +52,7 @@ def test_rows_problems_classes_and_distances_are_counted(fitted):
         "  1 row: RDKit cannot read the SMILES (first: row 7)",
         "called: 0 1,000, 1 34",
         "outland_probability is of '1'; a row is called so above one half",
-        "distance: near 1,000, edge 30, far 4 of 1,034",
+        "flags: near 1,000, edge 30, far 4 of 1,034",
         "12 of these 1,040 rows were in the model's training (or chose its epoch): its errors here flatter it.",
     ]
 

@@ -98,18 +98,28 @@ def predict(
     data: Graphs,
     smiles: Column = None,
     out: Annotated[Path | None, typer.Option(help=r"CSV file to write. \[default: DATA-predicted.csv]")] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Add the set of classes, joined by | ({} where it is empty), or the ends of the interval, that holds "
+            r"the truth in this share of rows. \[default: no sets, and intervals of 0.9]"
+        ),
+    ] = None,
     shift: Annotated[
-        bool, typer.Option("--shift/--no-shift", help="Measure how far the data are from training.")
+        bool, typer.Option("--shift/--no-shift", help="Test whether the data differ from training, in a second.")
     ] = True,
+    gcs: Annotated[
+        bool, typer.Option("--gcs", help="Measure the covariate shift from training too; takes half a minute.")
+    ] = False,
     folder: options.Data = None,
     trust_code: options.TrustCode = False,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
-    """Add a prediction and a distance flag to each row of a table, however long it is; or predict a dataset's part.
+    """Add a prediction, its expected error and a flag to each row of a table, however long, or predict a part.
 
-    Rows keep their order; one that cannot be read stays, with the reason. Ends with how far the table is from the
-    molecules the model was trained on, and whether to trust it.
+    Rows keep their order; one that cannot be read stays, with the reason. Ends with a verdict on whether to trust the
+    predictions, and what it rests on.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import load_model
@@ -118,20 +128,22 @@ def predict(
     from outland.report.advice import advise
     from outland.report.summaries import prediction_lines
     from outland.shift.measure import shift_from_training
-    from outland.shift.pair import MIN_GRAPHS
+    from outland.shift.two_sample import MIN_ROWS, fast_shift
 
     loaded = load_model(model, device, trust_code)
     files = DataFolder(folder)
     path = out or Path(f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
     if is_table(data):
-        report = predict_table(loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force)
-        graphs = report.sample.graphs() if len(report.sample.molecules) >= MIN_GRAPHS else None
+        report = predict_table(
+            loaded, Path(data), path, smiles=smiles or _smiles_column(loaded), force=force, coverage=coverage
+        )
+        graphs = report.sample_graphs()
     else:
-        report, graphs = predict_part(loaded, data, path, force=force, data=files)
-    typer.echo("\n".join(prediction_lines(loaded, report)))
-    measured = shift_from_training(loaded, graphs, data=files) if shift and graphs is not None else None
-    far, unusual = (None if loaded.distance is None else report.share(*f) for f in (("far",), ("edge", "far")))
-    typer.echo(advise(measured, far, unusual, loaded.assessment, loaded.kind[:-1]))
+        report, graphs = predict_part(loaded, data, path, force=force, data=files, coverage=coverage)
+    enough = len(graphs) >= MIN_ROWS
+    test = fast_shift(loaded, graphs, data=files) if shift and enough else None
+    measured = shift_from_training(loaded, graphs, data=files) if gcs and enough else None
+    typer.echo("\n".join([*advise(loaded, report, test, measured), *prediction_lines(loaded, report, coverage)]))
 
 
 def _smiles_column(model: Any) -> str:

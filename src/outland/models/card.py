@@ -7,7 +7,9 @@ from outland.models.messages import (
     METRICS,
     calibration_phrase,
     calibration_sentence,
+    conformal_phrase,
     distance_phrase,
+    flag_sentences,
     format_score,
 )
 from outland.models.model import TrainedModel
@@ -91,11 +93,9 @@ def _usage(model: TrainedModel) -> str:
         lines.append(f"- {calibration_phrase(model)}")
     if model.task.kind == "binary":
         lines.append(f"- A row's probability is that of {escape(model.classes[1])}; it is called so above one half.")
-    if model.distance is not None:
-        lines.append(
-            f"- `distance` is {distance_phrase(model, 'row')}. It is taken in the model's own embedding. Trust rows "
-            "called `far` least."
-        )
+    lines += [f"- {sentence}" for sentence in filter(None, [*flag_sentences(model), conformal_phrase(model)])]
+    if model.distance is not None and model.expected_error is not None:
+        lines.append(f"- `distance` is {distance_phrase(model, 'row')}.")
     if model.reference is not None:
         lines.append(
             "- The folder keeps up to 1,000 training graphs (not their names), to measure shifts against, and hashes "

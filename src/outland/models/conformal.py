@@ -120,6 +120,7 @@ class LikelihoodRatio:
     Args:
         center, scale: of each feature `[d]`.
         coefficients, intercept: of the logarithm of the ratio.
+        auc: how well the two are told apart, cross-validated: 0.5 by chance.
         limit: the ratio is clipped to `[1 / limit, limit]`.
     """
 
@@ -127,13 +128,15 @@ class LikelihoodRatio:
     scale: Array
     coefficients: Array
     intercept: float
+    auc: float
     limit: float = 5.0
 
     @classmethod
     def fit(cls, training: Array, new: Array, limit: float = 5.0) -> "LikelihoodRatio":
         """From features of training rows `[n, d]` and new rows `[m, d]`."""
         from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import GridSearchCV
+        from sklearn.metrics import roc_auc_score
+        from sklearn.model_selection import GridSearchCV, cross_val_predict
 
         both = np.concatenate([training, new])
         center, scale = both.mean(0), both.std(0)
@@ -144,7 +147,8 @@ class LikelihoodRatio:
         grid = GridSearchCV(LogisticRegression(solver="newton-cholesky"), strengths, scoring="neg_log_loss")
         fitted = grid.fit(x, side).best_estimator_
         intercept = float(fitted.intercept_[0]) - float(np.log(len(new) / len(training)))
-        return cls(center, scale, fitted.coef_[0], intercept, limit)
+        auc = float(roc_auc_score(side, cross_val_predict(fitted, x, side, method="decision_function")))
+        return cls(center, scale, fitted.coef_[0], intercept, auc, limit)
 
     def __call__(self, features: Array) -> Array:
         """Ratios of rows `[G]`."""

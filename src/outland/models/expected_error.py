@@ -1,6 +1,6 @@
 """The error to expect of a prediction, learned on out-of-fold rows; flags by it, and whether they sort errors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ def prediction_signals(
     task: Task,
     *,
     members: Tensor | None = None,
+    weights: Sequence[float] = (),
     probabilities: Array | None = None,
     similarity: Array | None = None,
     distances: Tensor | None = None,
@@ -35,6 +36,7 @@ def prediction_signals(
     Args:
         task: what is predicted.
         members: outputs of each member `[G, members, outputs]`; of one alone there is no spread.
+        weights: of the members in the mean; empty for equal ones.
         probabilities: calibrated, `[G, classes]`, or `[G, targets]` for several binary targets.
         similarity: to the nearest training fingerprints `[G]`.
         distances: of embeddings `[G]`.
@@ -44,12 +46,15 @@ def prediction_signals(
         signals["dissimilarity"] = 1 - similarity
     if distances is not None:
         signals["distance"] = distances.double().numpy()
-    if members is not None and members.shape[1] > 1:
+    if members is not None:
         values = members.double()
         values = {"binary": values.sigmoid(), "multiclass": values.exp()}.get(task.kind, values)
-        signals["spread"] = values.std(1, correction=0).mean(1).numpy()
-    if task.kind == "regression" and members is not None:
-        signals["extremity"] = members.double().mean(1).abs().mean(1).numpy()  # numbers are standardized
+        share = values.new_tensor(weights or [1 / values.shape[1]] * values.shape[1])[:, None]
+        mean = (share * values).sum(1, keepdim=True)
+        if values.shape[1] > 1:
+            signals["spread"] = (share * (values - mean).square()).sum(1).sqrt().mean(1).numpy()
+        if task.kind == "regression":  # numbers are standardized
+            signals["extremity"] = mean.abs().mean((1, 2)).numpy()
     if probabilities is not None:
         several = task.kind == "binary" and task.outputs > 1
         doubt = np.minimum(probabilities, 1 - probabilities).mean(1) if several else 1 - probabilities.max(1)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from outland.models.expected_error import FLAGS
 from outland.models.model import TrainedModel
 from outland.models.summary import PartScore
 
@@ -16,6 +17,13 @@ MASK_MEANING = (
     "Stable is what the method takes to decide the label wherever it occurs; environment is the rest, which may change "
     "without changing the label."
 )
+_SIGNALS = {
+    "dissimilarity": "Tanimoto similarity to training molecules",
+    "distance": "distance of embeddings",
+    "spread": "spread of the members",
+    "extremity": "size of the number",
+    "uncertainty": "the probability itself",
+}
 _MISCALIBRATED = 0.1  # difference of mean probability and observed rate above which probabilities are only a ranking
 
 
@@ -53,6 +61,37 @@ def calibration_phrase(model: TrainedModel) -> str:
         return f"Probabilities are calibrated on rows not trained on ({fitted})."
     some = "not calibrated" if len(model.targets) == 1 else f"not all calibrated ({fitted})"
     return f"Probabilities are {some}: {calibration.reason}."
+
+
+def flag_sentences(model: TrainedModel, noun: str = "row") -> list[str]:
+    """What the flags mean, and how wrong the model was on rows with each that it was not trained on."""
+    expected = model.expected_error
+    if expected is None:
+        return [] if model.distance is None else [f"Flags go by the distance, which is {distance_phrase(model, noun)}."]
+    unit = "called wrong" if model.classes else "off on average"
+    parts = [
+        f"{flag} {f'{row.error:.0%}' if model.classes else f'{row.error:.3g}'}"
+        for flag, row in zip(FLAGS, expected.by_flag, strict=True)
+    ]
+    rows = sum(row.rows for row in expected.by_flag)
+    sorts = "" if expected.sorts else " The flag does not sort errors by more than chance here: do not lean on it."
+    names = ", ".join(_SIGNALS[name] for name in expected.names)
+    return [
+        f"Flags go by the expected error, learned from {names}: on {rows:,} rows not trained on, {', '.join(parts)} "
+        f"were {unit}.{sorts}",
+    ]
+
+
+def conformal_phrase(model: TrainedModel) -> str:
+    """What sets or intervals are; empty where the model has none."""
+    if model.conformal is None:
+        return ""
+    rows = int((~model.conformal.scores.isnan()).any(1).sum())
+    kind = "`--coverage 0.9` adds the set of classes" if model.classes else "Low and high are the ends of the interval"
+    return (
+        f"{kind} that holds the truth in 90 of 100 rows like the {rows:,} it was measured on, none of them trained on; "
+        "rows that are like the new table count more."
+    )
 
 
 def distance_phrase(model: TrainedModel, noun: str) -> str:

@@ -1,15 +1,20 @@
 """How far predictions of a model are to be trusted: expected errors, flags, conformal sets and intervals."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from outland.errors import OutlandError
 from outland.models.conformal import COVERAGE, Conformal, Flags, LikelihoodRatio
-from outland.models.expected_error import prediction_signals
+from outland.models.expected_error import ExpectedError, prediction_signals, row_errors
 from outland.models.model import Predictions, TrainedModel
+from outland.models.similarity import Neighbours
 
 FEWEST_NEW = 50  # rows of a table, below which a shift's weights would be luck
+APART = 0.85  # ROC-AUC of telling new rows from training ones, from which on scores are weighted
 Array = npt.NDArray[np.float64]
 
 
@@ -18,6 +23,7 @@ def signals(model: TrainedModel, predictions: Predictions) -> dict[str, Array]:
     return prediction_signals(
         model.task,
         members=predictions.members,
+        weights=model.weights,
         probabilities=model.probabilities(predictions) if model.classes else None,
         similarity=predictions.similarity,
         distances=predictions.distances,
@@ -52,6 +58,54 @@ def has_flags(model: TrainedModel) -> bool:
     return model.expected_error is not None or model.distance is not None
 
 
+def learn_uncertainty(
+    model: TrainedModel,
+    predictions: Predictions,
+    y: torch.Tensor,
+    *,
+    weights: Sequence[float] = (),
+    groups: Array | None = None,
+    fingerprints: torch.Tensor | None = None,
+) -> TrainedModel:
+    """The model with expected errors and conformal scores, learned on predictions for rows not trained on.
+
+    Args:
+        model: calibrated.
+        predictions: out of fold, for `n` rows: `outputs` of what is delivered, and where they are known `members`,
+            `distances`, `similarity` to the rows of other folds (see `out_of_fold_similarity`), and `features`, the
+            descriptors.
+        y: labels as the task has them, numbers standardized, NaN where unknown `[n]` or `[n, targets]`.
+        weights: of the out-of-fold `members`, which need not be as many as the model's; empty for equal ones.
+        groups: scaffold of each row `[n]`.
+        fingerprints: packed, of all training molecules; needed where `similarity` is given.
+    """
+    task, labels = model.task, y.reshape(len(y), -1).double().cpu()
+    if fingerprints is not None and predictions.similarity is not None:
+        model = replace(model, neighbours=Neighbours.fit(fingerprints, model.spec.seed))
+    learned = signals(replace(model, weights=tuple(weights)), predictions)
+    if len(model.members) < 2:
+        learned.pop("spread", None)
+    called = model.numbers(predictions) if task.kind == "regression" else model.decisions(predictions)
+    known = task.in_label_units(labels).numpy()
+    expected = ExpectedError.fit(learned, row_errors(task, called.astype(np.float64), known), groups)
+    return learn_conformal(replace(model, expected_error=expected), predictions, y, learned)
+
+
+def learn_conformal(
+    model: TrainedModel, predictions: Predictions, y: torch.Tensor, own: dict[str, Array] | None = None
+) -> TrainedModel:
+    """The model with conformal scores of rows not trained on; `own` are their signals, where errors were learned."""
+    task, labels = model.task, y.reshape(len(y), -1).double().cpu()
+    features = None if predictions.features is None else predictions.features.cpu().float().nan_to_num(0.0, 0.0, 0.0)
+    if task.kind == "regression":
+        scale = None if model.expected_error is None or own is None else model.expected_error.expected(own)
+        numbers = model.numbers(predictions).reshape(len(y), -1)
+        conformal = Conformal.of_numbers(numbers, task.in_label_units(labels).numpy(), scale, features)
+    else:
+        conformal = Conformal.of_classes(model.probabilities(predictions), labels.numpy(), task, features)
+    return replace(model, conformal=conformal)
+
+
 def prediction_sets(
     model: TrainedModel, predictions: Predictions, coverage: float = COVERAGE, ratio: LikelihoodRatio | None = None
 ) -> Flags:
@@ -74,12 +128,14 @@ def prediction_intervals(
 def shift_ratio(model: TrainedModel, new: torch.Tensor) -> LikelihoodRatio | None:
     """Likelihood ratio of new rows, by their descriptors `[m, d]`, to those that conformal scores are of.
 
-    None where the model keeps no descriptors of these, or where new rows are few.
+    None where the model keeps no descriptors of these, where new rows are few, or where the two are so much alike that
+    estimated weights would add more noise than they take away: out-of-fold scores imitate new scaffolds already.
     """
     kept = None if model.conformal is None else model.conformal.features
     if kept is None or len(new) < FEWEST_NEW or len(kept) < FEWEST_NEW or new.shape[1] != kept.shape[1]:
         return None
-    return LikelihoodRatio.fit(kept.double().numpy(), new.double().nan_to_num(0.0).numpy())
+    ratio = LikelihoodRatio.fit(kept.double().numpy(), new.double().nan_to_num(0.0, 0.0, 0.0).numpy())
+    return ratio if ratio.auc > APART else None
 
 
 def _weights(

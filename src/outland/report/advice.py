@@ -1,58 +1,78 @@
-"""Advice on whether to trust a model's predictions on a table."""
+"""Advice on whether to trust a model's predictions on a table: a verdict, and what it rests on under it."""
 
-from outland.models import Assessment
-from outland.models.messages import METRICS, format_score
+from outland.models import Assessment, TrainedModel
+from outland.models.messages import METRICS, flag_sentences, format_score
+from outland.models.table_predictions import TableReport
+from outland.models.uncertainty import has_flags
 from outland.shift import ShiftResult
+from outland.shift.two_sample import TwoSample
 
-# Thresholds of the second and the third advice: GCS above its null, and shares of rows. By the definition of the flags
-# one training row in a hundred is far and one in twenty unusual.
-_GCS, _FAR, _UNUSUAL = (0.1, 0.4), (0.05, 0.25), (0.15, 0.5)
-_ADVICE = (
-    "Trust it as far as its held-out score",
-    "Trust it with care, least on rows called edge or far",
-    "Do not trust it here without new labels",
+# Shares of far and of unusual (edge or far) rows, and GCS above its null, from which on to take care and to distrust.
+# By the definition of the flags, 15 % of out-of-fold rows are far and 40 % unusual where flags go by expected errors,
+# and 1 % and 5 % of training rows where they go by distances.
+_BY_ERROR = ((0.30, 0.60), (0.60, 0.85))
+_BY_DISTANCE = ((0.05, 0.25), (0.15, 0.5))
+_GCS = (0.1, 0.4)
+_APART = 0.9  # ROC-AUC from which on a classifier tells a table from training so well that care is due
+_VERDICTS = (
+    "Trust it as far as its held-out score.",
+    "Trust it with care, least on rows called edge or far.",
+    "Do not trust it here without new labels.",
 )
+_UNKNOWN = "Little is new here, but how good the model is was not measured."
 
 
 def advise(
-    shift: ShiftResult | None,
-    far: float | None,
-    unusual: float | None,
-    assessment: Assessment | None,
-    noun: str = "molecule",
-) -> str:
-    """Advice on predictions for a table, given the shares of its rows that are far and unusual, and the reasons."""
-    evidence, level = ["how unusual rows are is not known"], 0
-    if far is not None and unusual is not None:
-        evidence = [
-            f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far (5% and 1% in training)"
-        ]
-        level = max(_level(far, _FAR), _level(unusual, _UNUSUAL))
+    model: TrainedModel, report: TableReport, shift: TwoSample | None = None, gcs: ShiftResult | None = None
+) -> list[str]:
+    """The verdict on predictions for a table, and lines on what it rests on."""
+    level, evidence = 0, []
+    if has_flags(model):
+        far, unusual = report.share("far"), report.share("edge", "far")
+        limits = _BY_DISTANCE if model.expected_error is None else _BY_ERROR
+        level = max(_level(far, limits[0]), _level(unusual, limits[1]))
+        evidence.append(f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far.")
+        evidence += flag_sentences(model) if model.expected_error is not None else []
+    else:
+        evidence.append("How unusual rows are is not known.")
     if shift is not None:
-        level = max(level, _level(shift.covariate.mean - shift.null.mean - 3 * shift.null.spread, _GCS))
+        level = max(level, int(shift.is_shifted and shift.auc > _APART))
+        evidence.append(_shift_sentence(shift, model.kind[:-1], model.assessment))
+    if gcs is not None:
+        level = max(level, _level(gcs.covariate.mean - gcs.null.mean - 3 * gcs.null.spread, _GCS))
         evidence.append(
-            f"of training and this table, {shift.covariate.mean:.0%} of the {noun}s are of a kind that the other has "
-            f"next to none of (GCS; {shift.null.mean:.0%} by chance), and a small network tells "
-            f"{shift.accuracy.mean:.0%} of the two apart (50% by chance)"
+            f"Of training and this table, {gcs.covariate.mean:.0%} of the {model.kind} are of a kind that the other "
+            f"has next to none of (GCS; {gcs.null.mean:.0%} by chance)."
         )
-    score, measured = _held_out_score(assessment)
-    advice = _ADVICE[level] if level or measured else "Little is new here, but how good the model is was not measured"
-    return f"{advice}: {'; '.join([*evidence, *filter(None, [score])])}."
+    score, measured = _held_out_score(model.assessment)
+    verdict = _VERDICTS[level] if level or measured else _UNKNOWN
+    return [verdict, *(f"  {line}" for line in [*evidence, *filter(None, [score])])]
 
 
 def _level(value: float, limits: tuple[float, float]) -> int:
     return (value > limits[0]) + (value > limits[1])
 
 
+def _shift_sentence(shift: TwoSample, noun: str, assessment: Assessment | None) -> str:
+    if not shift.is_shifted:
+        return f"A classifier cannot tell its {noun}s from training ones ({shift.auc:.0%} of pairs; chance gives 50%)."
+    held_out = (
+        "" if assessment is None or assessment.shift is None else f"; {assessment.shift.auc:.0%} of held-out ones"
+    )
+    return (
+        f"A classifier tells a {noun} of this table from a training one in {shift.auc:.0%} of pairs (at most "
+        f"{shift.null[1]:.0%} by chance{held_out})."
+    )
+
+
 def _held_out_score(assessment: Assessment | None) -> tuple[str, bool]:
-    """A clause on the model's held-out score, and whether there is one."""
+    """A sentence on the model's held-out score, and whether there is one."""
     for score in [] if assessment is None else assessment.of("test"):
         if score.score.value is None:
             continue
         if score.too_few:
-            return f"its own held-out molecules were {score.too_few}", False
-        gcs = "" if assessment is None or assessment.shift is None else f" (GCS {assessment.shift.gcs:.0%})"
+            return f"Its own held-out molecules were {score.too_few}.", False
         unit = "" if score.metric == "rmse" else " %"
         value = f"{format_score(score.score.value, score.metric)}{unit}"
-        return f"its {METRICS[score.metric]} on held-out molecules{gcs} was {value}", True
+        return f"Its {METRICS[score.metric]} on held-out molecules was {value}.", True
     return "", False

@@ -127,8 +127,8 @@ def _distance(result: FitResult) -> list[str]:
     shift, far = assessment.shift, assessment.share_far
     known = "" if far is None else f"; {far:.0%} are far from anything the model knows"
     return [
-        f"The held-out molecules are {shift.gcs:.2f} away from training (GCS; chance gives {shift.null:.2f}); a "
-        f"small network tells {shift.domain_accuracy:.0%} of the two apart{known}."
+        f"A classifier tells a held-out molecule from a training one in {shift.auc:.0%} of pairs (at most "
+        f"{shift.null:.0%} by chance){known}."
     ]
 
 

@@ -10,8 +10,10 @@ from rich.table import Table
 from outland.errors import counted
 from outland.graphs import PackedGraphs
 from outland.models import PartScore, TrainedModel
+from outland.models.conformal import COVERAGE
 from outland.models.messages import METRICS, format_score
 from outland.models.table_predictions import TableReport
+from outland.models.uncertainty import has_flags
 from outland.tables.duplicates import training_rows_note
 from outland.training import RunRecord
 
@@ -32,7 +34,7 @@ def print_record(record: RunRecord, folder: Path) -> None:
     print(f"record: {folder / 'record.json'}")
 
 
-def prediction_lines(model: TrainedModel, report: TableReport) -> list[str]:
+def prediction_lines(model: TrainedModel, report: TableReport, coverage: float | None = None) -> list[str]:
     """How many rows there were, what could not be read, what rows were called and how unusual they are."""
     readable = report.rows - report.bad
     lines = [f"{report.out}: {counted(report.rows, 'row')} in {report.seconds:.0f} s; {report.bad:,} cannot be read"]
@@ -46,9 +48,13 @@ def prediction_lines(model: TrainedModel, report: TableReport) -> list[str]:
         lines.append(f"outland_probability is of '{model.classes[1]}'; a row is called so above one half")
     elif len(model.classes) == 2:
         lines.append(f"outland_probability_TARGET is of '{model.classes[1]}'")
-    if model.distance is not None:
+    if has_flags(model):
         flags = ", ".join(f"{flag} {report.flags[flag]:,}" for flag in ("near", "edge", "far"))
-        lines.append(f"distance: {flags} of {readable:,}")
+        lines.append(f"flags: {flags} of {readable:,}")
+    if model.conformal is not None and (coverage is not None or not model.classes):
+        names = "outland_set holds the class" if model.classes else "outland_low and outland_high hold the number"
+        weighted = ", weighted for the shift from training" if report.weighted else ""
+        lines.append(f"{names} in {coverage or COVERAGE:.0%} of rows like those it was measured on{weighted}")
     return lines + training_rows_notes(report.training_rows, report.rows)
 
 

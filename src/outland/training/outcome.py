@@ -14,6 +14,8 @@ from outland.models import TrainedModel, TrainingSummary
 from outland.models.calibration import calibrate, prior_offset
 from outland.models.knn import REFERENCES, KNNDistance
 from outland.models.members import Network
+from outland.models.model import Predictions
+from outland.models.uncertainty import learn_conformal
 from outland.spec import RunSpec
 from outland.storage.files import checksum
 from outland.training.data_parallel import describe_parallelism
@@ -76,7 +78,7 @@ def method_source(spec: RunSpec) -> str:
 def build_model(
     spec: RunSpec, trainer: Trainer, data: TrainingData, splits: Splits, device: torch.device, source: str = ""
 ) -> TrainedModel:
-    """The selected model: calibrated on the validation part, with distances to training embeddings.
+    """The selected model: calibrated and with conformal scores by the validation part, and distances to training.
 
     `splits` are the data without repeated graphs and with labels in their own units.
     """
@@ -86,14 +88,15 @@ def build_model(
     network = Network(method, spec, prior_offset(data.class_counts, data.class_draws, task))
     embeddings = network.outputs_and_embeddings(splits.graphs.select(drawn[: 2 * REFERENCES]))[1]
     validation = data.splits.graphs.select(data.splits["val"])
+    validated = network.outputs(validation)
     best = trainer.rule.pick(trainer.curves, task)
     in_memory = spec.table is not None or bool(spec.data_checksum)
-    return TrainedModel(
+    model = TrainedModel(
         members=(network,),
         schema=method.schema,
         spec=spec,
         classes=_class_names(splits),
-        calibration=calibrate(network.outputs(validation), validation.y.cpu(), task),
+        calibration=calibrate(validated, validation.y.cpu(), task),
         training=TrainingSummary(
             epochs=len(trainer.curves),
             best_epoch=len(trainer.curves) - 1 if best is None else best,
@@ -109,6 +112,7 @@ def build_model(
         training_hashes=_training_hashes(splits),
         source=source,
     )
+    return learn_conformal(model, Predictions(validated, features=validation.extra.get("descriptors")), validation.y)
 
 
 def _class_names(splits: Splits) -> tuple[Any, ...]:
