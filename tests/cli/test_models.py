@@ -58,6 +58,7 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):
     done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
     assert done.returncode == 0, done.stderr
     assert "bbbp-explained.html: 30 molecules, the first of bbbp.csv" in done.stdout
+    assert "red: atoms that push towards p_np = 1; blue: away from it" in done.stdout
     assert (tmp_path / "bbbp-explained.html").read_text().count("<svg") >= 30
 
     for words in (
@@ -125,10 +126,19 @@ def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
 
 
-def test_a_method_without_masks_is_explained_by_saliency(outland, sample, model):
-    done = outland("explain", str(model), "bbbp.csv", "--most", "5", "--out", "r.html")
+def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):
+    words = ("explain", str(model), "bbbp.csv", "--most", "5", "--out", "r.html")
+    done = outland(*words, "--atoms", "atoms.csv", "--towards", "0")
     assert done.returncode == 0, done.stderr
-    assert "gradient saliency, for erm learns no mask" in done.stdout
+    assert "red: atoms that push towards 0; blue: away from it" in done.stdout
+    assert "hiding the atoms that count most" in done.stdout
+    lines = (tmp_path / "atoms.csv").read_text().splitlines()
+    assert lines[0] == "row,molecule,atom,element,contribution"
+    assert f"atoms.csv: {len(lines) - 1} atoms" in done.stdout
+    again = outland(*words, "--force", "--show", "mask")
+    assert "erm has learned no mask: show contributions instead" in again.stderr
+    assert "Did you mean 'mask'" in outland(*words, "--force", "--show", "masks").stderr
+    assert "choose another --atoms" in outland(*words, "--force", "--atoms", "bbbp.csv").stderr
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def used(folder):
     model = GraphClassifier.load(folder)
     assert len(model.distance(["CCO", "c1ccccc1O"])) == len(model.predict_proba(["CCO", "c1ccccc1O"])) == 2
     assert model.predict(["CCO"])[0] in model.classes_
-    rows = explain_table(model.model_, TABLE, "smiles", most=5)
-    assert explain_page(model.model_, rows, "t.csv").startswith("<!doctype html>")
+    explained = explain_table(model.model_, TABLE, "smiles", most=5)
+    assert explain_page(model.model_, explained, "t.csv").startswith("<!doctype html>")
     report = TableReport(folder)
-    for prediction in (row.prediction for row in rows if row.prediction):
+    for prediction in (row.prediction for row in explained.rows if row.prediction):
         count_prediction(model.model_, prediction, report)
     assert prediction_lines(model.model_, report)
     assert advise(model.model_, report)

@@ -14,34 +14,40 @@ from tests.models.cases import TABLE, bbbp
 
 
 def test_explained_rows_carry_weights_and_truth(fitted):
-    rows = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=70)
+    explained = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=70)
+    rows = explained.rows
+    assert (explained.show, explained.towards) == ("contributions", "1")
     assert [row.row for row in rows] == list(range(1, 71))
     assert {row.problem for row in rows} == {"", "RDKit cannot read the SMILES"}
     for row in rows[:20]:
         molecule = parse(row.smiles)
-        assert (len(row.node_weights), len(row.edge_weights)) == (molecule.GetNumAtoms(), molecule.GetNumBonds())
+        assert (len(row.nodes), row.edges, row.ends) == (molecule.GetNumAtoms(), (), ())
         assert row.truth == row.cells["p_np"]
         assert row.is_training
     (explanation,) = fitted.explain([rows[0].smiles])
-    assert np.allclose(rows[0].node_weights, explanation.node_mask[:, 0])
-    assert explain_table(fitted.model_, TABLE, "smiles", most=5)[0].truth == ""  # the model does not know the column
+    assert np.allclose(rows[0].nodes, explanation.node_mask[:, 0], atol=1e-6)
+    assert (
+        explain_table(fitted.model_, TABLE, "smiles", most=5).rows[0].truth == ""
+    )  # the model does not know the column
     with pytest.raises(OutlandError, match="is 'name' its column of SMILES"):
         explain_table(fitted.model_, TABLE, "name", most=1)
 
 
-def test_a_part_is_explained_edge_by_edge(fitted):
+@pytest.mark.parametrize("show", ["contributions", "mask"])
+def test_a_part_is_explained_edge_by_edge(fitted, show):
     smiles, labels = bbbp()
     graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
-    table = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=3)
-    rows = explain_part(fitted.model_, graphs, most=3)
+    table = explain_table(fitted.model_, TABLE, "smiles", "p_np", most=3, show=show).rows
+    rows = explain_part(fitted.model_, graphs, most=3, show=show).rows
     assert [row.row for row in rows] == [1, 2, 3]
     for row, same in zip(rows, table, strict=True):
         assert row.smiles == ""
         assert row.truth == same.truth
-        assert np.allclose(row.node_weights, same.node_weights)
-        assert np.allclose(sorted(row.edge_weights), sorted(same.edge_weights))
-        assert len(row.edges) == len(row.edge_weights) == parse(same.smiles).GetNumBonds()
-        assert all(source < target for source, target in row.edges)
+        assert np.allclose(row.nodes, same.nodes, atol=1e-6)
+        assert np.allclose(sorted(row.edges), sorted(same.edges))
+        bonds = parse(same.smiles).GetNumBonds()
+        assert (len(row.ends), len(row.edges)) == (bonds, bonds if show == "mask" else 0)
+        assert all(source < target for source, target in row.ends)
         assert row.prediction == same.prediction
     assert label_text(fitted.model_, replace(graphs, y=torch.full((298, 1), float("nan"))), 0) == ""
 
@@ -57,8 +63,8 @@ def test_labels_of_several_targets_are_told_apart(fitted):
 
 def test_labels_of_any_spelling_are_named_as_the_model_does(fitted, tmp_path):
     (tmp_path / "t.csv").write_text("smiles,y\nCCO,1.0\nCCN,0\nCCC,TRUE\nCCF,2\nCCl,\n")
-    rows = explain_table(fitted.model_, tmp_path / "t.csv", "smiles", "y")
+    rows = explain_table(fitted.model_, tmp_path / "t.csv", "smiles", "y").rows
     assert [row.truth for row in rows] == ["1", "0", "1", "", ""]
     named = replace(fitted.model_, classes=("no", "Yes"))
     (tmp_path / "t.csv").write_text("smiles,y\nCCO,YES\nCCN,no\nCCC,1\n")
-    assert [row.truth for row in explain_table(named, tmp_path / "t.csv", "smiles", "y")] == ["Yes", "no", ""]
+    assert [row.truth for row in explain_table(named, tmp_path / "t.csv", "smiles", "y").rows] == ["Yes", "no", ""]

@@ -1,30 +1,27 @@
 """What predictions rest on."""
 
+import pytest
 import torch
 from torch_geometric.explain import Explanation, groundtruth_metrics
 
-from outland.chem.featurizer import ATOMS, BONDS, parse
+from outland.chem.featurizer import parse
+from outland.errors import OutlandError
 from outland.estimators import GraphClassifier
 from outland.estimators.inputs import read_inputs
-from outland.graphs import Batches, Schema, Task
-from outland.methods import build_method, method_settings
-from outland.models.explanations import explain_weights, saliency, weights_phrase
-from outland.nn import BackboneSettings
+from outland.models.contributions import contributions
+from outland.models.explanations import stable_mask
 from tests.models.cases import SMALL, bbbp
 
 
-def quick() -> GraphClassifier:
-    return GraphClassifier("erm", epochs=1, backbone=SMALL).fit(*bbbp())
-
-
-def test_explanations_are_pygs(fitted):
+@pytest.mark.parametrize(("show", "kind"), [("contributions", "contributions"), ("mask", "stable mask")])
+def test_explanations_are_pygs(fitted, show, kind):
     smiles, _ = bbbp()
-    explanations = fitted.explain(smiles[:5])
+    explanations = fitted.explain(smiles[:5], show)
     assert all(isinstance(explanation, Explanation) and explanation.validate() for explanation in explanations)
     assert [len(explanation.x) for explanation in explanations] == [parse(text).GetNumAtoms() for text in smiles[:5]]
     first = explanations[0]
-    assert first.kind == "stable mask"
-    assert ((first.node_mask >= 0) & (first.node_mask <= 1)).all()
+    assert first.kind == kind
+    assert bool((first.node_mask < 0).any()) is (show == "contributions")
     pairs = {
         (u, v): weight for (u, v), weight in zip(first.edge_index.T.tolist(), first.edge_mask.tolist(), strict=True)
     }
@@ -33,36 +30,21 @@ def test_explanations_are_pygs(fitted):
     assert groundtruth_metrics(first.edge_mask, truth, metrics="auroc") == 1.0
 
 
-def test_a_method_without_masks_is_explained_by_saliency():
-    smiles, _ = bbbp()
-    model = quick()
-    plain = model.explain(smiles[:2])
-    assert plain[0].kind == "gradient saliency"
-    assert float(plain[0].node_mask.max()) == 1.0
-    assert float(plain[0].node_mask.min()) < 0.9
-    assert "the atom that moves it most" in weights_phrase(model.model_)
-    for parameter in model.model_.method.parameters():  # the output depends on no node
-        parameter.data.zero_()
-    (explanation,) = model.explain(["CCO"])
-    assert explanation.node_mask.tolist() == [[0.0], [0.0], [0.0]]
+def test_contributions_of_smiles_and_molecules_are_the_same(fitted):
+    texts = ["CCO", "c1ccccc1N"]
+    expected = contributions(fitted.model_, read_inputs(texts).graphs).node.float()
+    for rows in (texts, [parse(text) for text in texts]):
+        assert torch.allclose(torch.cat([e.node_mask[:, 0] for e in fitted.explain(rows)]), expected, atol=1e-6)
+    first = fitted.explain(["CCO"])[0]
+    ends = first.node_mask[first.edge_index, 0]
+    assert torch.allclose(first.edge_mask, ends.mean(0))
 
 
-def test_weights_are_split_by_graph(fitted):
+def test_masks_are_split_by_graph_and_refused_where_there_are_none(fitted):
     graphs = read_inputs(["CCO", "C", "c1ccccc1"]).graphs
-    weights = explain_weights(fitted.model_, graphs)
-    assert [(len(node), len(edge)) for node, edge in weights.by_graph(graphs)] == [(3, 4), (1, 0), (6, 12)]
-
-
-def test_saliency_is_that_of_the_target():
-    """Of two targets of which one depends on no node."""
-    task = Task("binary", 2, "rocauc")
-    schema = Schema(ATOMS, task, BONDS)
-    method = build_method("erm", schema, BackboneSettings(width=8, layers=3), method_settings("erm", {}))
-    head = [module for module in method.modules() if isinstance(module, torch.nn.Linear)][-1]
-    assert head.out_features == 2
-    head.weight.data[1] = 0
-    graphs = read_inputs(["CCO", "c1ccccc1N"]).graphs
-    (batch,) = Batches(graphs, torch.arange(2), 2)
-    first, second = (saliency(method, batch, target).node for target in (0, 1))
-    assert [float(part.max()) for part in first.split([3, 7])] == [1.0, 1.0]
-    assert second.tolist() == [0.0] * 10
+    nodes, edges = stable_mask(fitted.model_, graphs)
+    assert [(len(node), len(edge)) for node, edge in zip(nodes, edges, strict=True)] == [(3, 4), (1, 0), (6, 12)]
+    assert all(((node >= 0) & (node <= 1)).all() for node in nodes)
+    plain = GraphClassifier("erm", epochs=1, backbone=SMALL).fit(*bbbp()).model_
+    with pytest.raises(OutlandError, match="erm has learned no mask: show contributions instead"):
+        stable_mask(plain, graphs)

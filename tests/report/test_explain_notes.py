@@ -2,47 +2,66 @@
 
 import re
 
-from outland.estimators import GraphClassifier
-from outland.models.explained_rows import ExplainedRow, explain_table
-from outland.report.explain_notes import constant_summary, constant_weights, constant_weights_note, row_notes
+import pytest
+
+from outland.models.contributions import Faithfulness
+from outland.models.explained_rows import Explained, ExplainedRow, explain_table
+from outland.report.explain_notes import (
+    constant_summary,
+    constant_weights,
+    constant_weights_note,
+    faithfulness_sentence,
+    row_notes,
+)
 from outland.report.explain_page import explain_page
-from tests.models.cases import SMALL, TABLE, bbbp
+from tests.models.cases import TABLE
 
 
-def trained(method):
-    return GraphClassifier(method, epochs=1, backbone=SMALL).fit(*bbbp()).model_
-
-
-def page(model, rows):
+def page(model, explained):
     """The page's text without its drawings, styles and scripts."""
-    text = explain_page(model, rows, "t.csv")
+    text = explain_page(model, explained, "t.csv")
     return re.sub(r"<(svg|style|script).*?</\1>", "", text, flags=re.S)
 
 
-def test_saliency_is_not_called_stable():
-    model = trained("erm")
-    rows = explain_table(model, TABLE, "smiles", most=60)
-    text = page(model, rows)
-    assert "Substructures that most often matter" in text
+def test_contributions_say_towards_what_and_how_faithful(fitted):
+    explained = explain_table(fitted.model_, TABLE, "smiles", most=60)
+    text, lines = page(fitted.model_, explained), row_notes(fitted.model_, explained)
+    assert "The contribution of an atom is how far the prediction falls, in log-odds" in text
+    assert "away from <b>1</b>" in text
     assert "stable" not in text
-    assert "environment" not in text
-    shares = [tuple(map(int, share)) for share in re.findall(r"(\d+) of (\d+) molecules</span>", text)]
-    assert shares
-    assert all(2 * part >= whole for part, whole in shares)
+    assert lines[0] == "red: atoms that push towards 1; blue: away from it"
+    assert lines[1] == faithfulness_sentence(explained.faithfulness, "molecule", "atom")
+    assert lines[1] in text
+    effects = [
+        float(effect.replace("−", "-")) for effect in re.findall(r"<b>([+−][\d.e-]+)</b> in \d+ molecules", text)
+    ]
+    up = sum(effect > 0 for effect in effects)
+    assert up
+    assert all(effect > 0 for effect in effects[:up])
+    assert all(effect < 0 for effect in effects[up:])
 
 
-def test_a_mask_says_what_it_is_and_where_it_acts(monkeypatch):
-    model = trained("aia")
-    rows = explain_table(model, TABLE, "smiles", "p_np", most=60)
-    text = page(model, rows)
+def test_a_mask_says_what_it_is_and_where_it_acts(fitted, monkeypatch):
+    model = fitted.model_
+    explained = explain_table(model, TABLE, "smiles", "p_np", most=60, show="mask")
+    text = page(model, explained)
     assert "Pale parts are environment. Stable is what the method takes to decide the label" in text
     assert "Each atom stands for its neighbourhood: aia weighs atoms after 2 layers" in text
     monkeypatch.setattr(model.method, "mask_depth", 0)
-    assert "Each atom stands" not in page(model, rows)
+    assert "Each atom stands" not in page(model, explained)
     far = model.distance.far / model.distance.unit
     assert f"one in a hundred above {far:.2f}, which is called far" in text
-    (row,) = [row for row in rows if row.row == 1]
+    (row,) = [row for row in explained.rows if row.row == 1]
     assert f">{float(row.prediction['outland_probability']):.2f}</td>" in text
+    assert "shaded: the stable mask that aia has learned" in row_notes(model, explained)[0]
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(0.1, "Faithful"), (-0.1, "Not shown to be faithful")])
+def test_only_what_beats_random_is_called_faithful(low, verdict):
+    result = Faithfulness((0.5,) * 5, (0.2,) * 5, 0.3, low, 0.5, 80)
+    sentence = faithfulness_sentence(result, "molecule", "atom")
+    assert sentence.startswith(f"{verdict}: hiding the atoms that count most lowers a prediction by 0.3 ({low} to 0.5)")
+    assert "80 molecules" in sentence
 
 
 def test_a_constant_mask_is_called_so(fitted):
@@ -60,7 +79,7 @@ def test_a_constant_mask_is_called_so(fitted):
     assert constant_weights_note("", "0.5 ± 0.0", ("nodes", "edges")) == (
         "The weights hardly tell edges apart (0.5 ± 0.0 over all of them): only nodes are shaded."
     )
-    assert row_notes(fitted.model_, rows) == [
+    assert row_notes(fitted.model_, Explained(rows, "mask"))[1:] == [
         "The weights hardly tell bonds apart (0.500 ± 0.016 over all of them): only atoms are shaded.",
         "1 of these 2 rows was in the model's training (or chose its epoch): its errors here flatter it.",
     ]

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from outland.estimators import GraphRegressor
-from outland.models.explained_rows import explain_table
+from outland.models.explained_rows import ExplainedRow, explain_table
 from outland.models.summary import Assessment, Interval, PartScore
-from outland.report.explain_page import explain_page, round_text, shorten
+from outland.report.explain_page import colour_scale, explain_page, round_text, shorten
 from tests.conftest import SAMPLES
 from tests.models.cases import SMALL, bbbp
 from tests.report.cases import opened
@@ -28,8 +28,7 @@ const choose = (name, value) => {
 };
 const seen = { all: visible().length, title: document.title, scripts: document.scripts.length };
 seen.drawn = rows().filter((row) => row.querySelectorAll("svg path").length > 3).length;
-seen.shaded = rows().filter((row) => row.querySelector("svg .shade, svg circle")).length;
-seen.pale = rows().filter((row) => row.querySelector("svg .pale")).length;
+seen.coloured = rows().filter((row) => row.querySelector("svg .halo, svg circle")).length;
 heading("distance").click();
 seen.distances = visible().slice(0, 5).map((row) => Number(row.cells[row.cells.length - 1].dataset.value));
 heading("row").click();
@@ -52,6 +51,16 @@ seen.matching = choose("words", "propanolol");
 seen.shown = document.getElementById("shown").textContent;
 choose("words", "");
 seen.pieces = document.querySelectorAll("#all-pieces svg").length;
+seen.folded = !document.querySelector("details").open;
+const enlarge = document.querySelector("button.card");
+enlarge.click();
+const large = document.getElementById("enlarged");
+seen.open = large.open;
+seen.larger = large.querySelector("svg").getBoundingClientRect().width / enlarge.getBoundingClientRect().width;
+seen.numbers = large.querySelectorAll("svg text").length === large.querySelectorAll("svg circle").length;
+seen.caption = large.querySelector("p").textContent;
+large.click();
+seen.closed = !large.open;
 seen.requests = performance.getEntriesByType("resource").map(({ name }) => name).filter((name) => !/^data:/.test(name));
 seen.width = document.documentElement.scrollWidth;
 """
@@ -71,15 +80,20 @@ def table(tmp_path_factory):
 
 
 def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_path):
-    rows = explain_table(model, table, "smiles", "p_np")
-    text = explain_page(model, rows, table.name)
+    explained = explain_table(model, table, "smiles", "p_np")
+    text, rows = explain_page(model, explained, table.name), explained.rows
     seen, console = opened(text, tmp_path, PROBE)
     assert console == ""
     good = [row for row in rows if row.prediction]
     assert (seen["all"], seen["drawn"]) == (len(rows), len(good))
     assert (seen["title"], seen["scripts"]) == ("sample.csv: what predictions rest on", 2)  # ours and the probe
-    assert seen["shaded"] > 0.9 * len(good)
-    assert seen["pale"] > 0.9 * len(good)
+    assert seen["coloured"] > 0.9 * len(good)
+    assert seen["folded"]
+    assert seen["open"]
+    assert seen["closed"]
+    assert seen["larger"] > 2.5
+    assert seen["numbers"]
+    assert seen["caption"].startswith("1 · ")
     expected = sorted((float(row.prediction["outland_distance"]) for row in good), reverse=True)[:5]
     assert seen["distances"] == expected
     assert seen["first"] == ["1", "2", "3"]
@@ -92,7 +106,7 @@ def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_pa
     assert f"{len(good) - 1} of these {len(rows)} rows were in the model&#39;s training" in text
     assert seen["matching"] >= 1
     assert seen["shown"] == f"{seen['matching']} of {len(rows)} shown"
-    assert seen["pieces"] == 12
+    assert 2 <= seen["pieces"] <= 16
     assert seen["requests"] == []
     assert seen["width"] <= 1200
 
@@ -103,6 +117,23 @@ def test_what_the_table_says_is_escaped(model, table):
     assert "<script>document.title" not in text
     assert "<img" not in text
     assert not re.search(r"https?://", text)
+
+
+def test_bytes_and_control_characters_do_not_reach_the_page(model, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"smiles,name\nCCO,caf\xe9 \x1b[31mred\x07\nCC\xff,x\nCCN,\xf0\x9f\xa7\xaa\n")
+    explained = explain_table(model, path, "smiles")
+    text = explain_page(model, explained, "t\udce9.csv")
+    assert text.encode("utf-8")
+    assert "caf\ufffd \ufffd[31mred\ufffd" in text
+    assert "\U0001f9ea" in text
+    assert "bytes that are not UTF-8" in text
+
+
+def test_half_of_the_molecules_reach_full_colour():
+    rows = [ExplainedRow(i, {}, "CC", {"x": ""}, (0.1 * i, -0.2 * i)) for i in (1, 2, 3)]
+    assert colour_scale(rows) == pytest.approx(0.4)
+    assert colour_scale([]) == colour_scale([ExplainedRow(1, {}, "C", {}, (0.0,))]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -125,13 +156,13 @@ def test_numbers_are_rounded_and_right_is_defined():
     assert [round_text(number, 4) for number in ("-2.57894", "12345.6", "0.0012345")] == ["-2.579", "12346", "0.001234"]
     smiles, labels = bbbp()
     model = GraphRegressor("erm", epochs=1, backbone=SMALL).fit(smiles, labels).model_
-    rows = explain_table(model, SAMPLES / "bbbp.csv", "smiles", "p_np", most=30)
+    explained = explain_table(model, SAMPLES / "bbbp.csv", "smiles", "p_np", most=30)
     sentence = f"off by at most {model.task.std[0]:.3g}, the spread of the labels in training."
-    assert sentence in explain_page(model, rows, "t.csv")
+    assert sentence in explain_page(model, explained, "t.csv")
     scores = [
         PartScore(part=part, target="label", metric="rmse", rows=30, groups=30, score=Interval(value=value))
         for part, value in (("val", 9.0), ("test", 0.001))
     ]
-    text = explain_page(replace(model, assessment=Assessment(scores=scores)), rows, "t.csv")
+    text = explain_page(replace(model, assessment=Assessment(scores=scores)), explained, "t.csv")
     assert "off by at most 0.001, the model&#39;s usual error" in text
     assert text.count('data-error="wrong"') >= 28

@@ -1,4 +1,20 @@
-from outland.report.molecule_svg import draw_molecule, draw_piece
+import re
+
+from outland.report.molecule_svg import draw_contributions, draw_molecule, draw_piece, signed_colour
+
+
+def test_colours_follow_sign_and_size():
+    drawing = draw_contributions("CCO", [1.0, 0.5, -0.25], 1.0)
+    circles = re.findall(r'<circle fill="(#\w+)".*?data-value="(\S+)"', drawing)
+    assert circles == [(signed_colour(-0.25), "-0.25"), (signed_colour(0.5), "+0.5"), (signed_colour(1.0), "+1")]
+    assert drawing.count('class="halo"') == 1  # the ends of the other bond disagree
+    assert "#FF0000" not in drawing  # letters are black
+    assert "<circle" not in draw_contributions("C", [0.05], 1.0)
+    assert signed_colour(0) == "#ffffff"
+    assert signed_colour(7) == signed_colour(1)
+    red, blue = (int(signed_colour(sign)[1:], 16) for sign in (1, -1))
+    assert red >> 16 > (red & 255)
+    assert blue >> 16 < (blue & 255)
 
 
 def test_shading_follows_the_weights():

@@ -32,7 +32,7 @@ class Occlusion:
     Args:
         model: any.
         graphs: whose nodes are hidden.
-        molecules: the RDKit molecules of these graphs; needed where a member reads their vectors.
+        molecules: the RDKit molecules of these graphs; without them vectors stay those of whole molecules.
         target: index of the target.
         towards: the class whose log-odds are taken: by default the second of two, or the one called of several.
     """
@@ -47,10 +47,10 @@ class Occlusion:
     ) -> None:
         self.model, self.graphs, self.target = model, graphs, target
         self.vectors: list[PartialVectors] = []
-        if any(_reads_vectors(member) for member in model.members):
-            if molecules is None:
-                raise OutlandError(f"{model.name} reads fingerprints of molecules: name a table of SMILES")
+        if molecules is not None and any(_reads_vectors(member) for member in model.members):
             self.vectors = [PartialVectors(molecule) for molecule in molecules]
+        if molecules is None and model.network is None:
+            raise OutlandError(f"{model.name} reads vectors of molecules: name a table of SMILES to explain it")
         self.towards = None if towards is None else _class_index(model, towards)
         outputs = self._outputs([(graph, ()) for graph in range(len(graphs))])
         called = model.calibration.logits(outputs).argmax(1)

@@ -24,7 +24,7 @@ document.getElementById("all-molecules").addEventListener("click", (event) => {
   if (!card) return;
   const drawing = card.querySelector("svg").cloneNode(true);
   for (const circle of drawing.querySelectorAll("circle[data-value]")) {
-    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    const text = document.createElementNS(drawing.namespaceURI, "text");
     text.setAttribute("x", circle.getAttribute("cx"));
     text.setAttribute("y", Number(circle.getAttribute("cy")) - Number(circle.getAttribute("r")) * 0.7);
     text.textContent = circle.dataset.value.replace("-", "−");
