@@ -35,11 +35,11 @@ WORDS = {
     "device x": (["train", "motif", "--device", "x"], "unknown device 'x'"),
     "cpus -1": (
         ["study", "covariate", "--engine", "ray", "--cpus", "-1"],
-        "--cpus.*greater than or equal to 0|not in the range",
+        "--cpus.*(equal to 0|in the range)",
     ),
     "gpus -1": (
         ["study", "covariate", "--engine", "ray", "--gpus", "-1"],
-        "--gpus.*greater than or equal to 0|not in the range",
+        "--gpus.*(equal to 0|in the range)",
     ),
     "workers 0": (["study", "covariate", "--workers", "0"], "must be 1 or more"),
     "seeds": ([*TRAIN, "--seeds", "-1"], "greater than or equal to 1|not in the range"),
