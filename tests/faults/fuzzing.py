@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ def mutated_json(chance: random.Random, plain: Any, most: int = 3) -> Any:
     for _ in range(chance.randint(1, most)):
         holders = list(_holders(changed))
         if not holders:
-            return chance.choice(ODD)
+            return deepcopy(chance.choice(ODD))
         holder = chance.choice(holders)
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
         key, kind = chance.choice(keys), chance.randrange(6)
@@ -35,11 +36,11 @@ def mutated_json(chance: random.Random, plain: Any, most: int = 3) -> Any:
         elif kind == 1:
             holder[key] = json.loads(json.dumps(holder[chance.choice(keys)]))
         elif kind == 2 and isinstance(holder, dict):
-            holder[str(chance.choice(ODD))[:20]] = holder[key]
+            holder[str(chance.choice(ODD))[:20]] = deepcopy(holder[key])
         elif kind == 3 and isinstance(holder, list):
             holder.extend(json.loads(json.dumps(holder[:50])))
         else:
-            holder[key] = chance.choice(ODD)
+            holder[key] = deepcopy(chance.choice(ODD))
     return changed
 
 

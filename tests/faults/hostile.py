@@ -16,7 +16,7 @@ from outland.storage.files import canonical_json, checksum, digest
 from outland.storage.snapshots import Snapshot
 from tests.faults.harness import scaled
 
-LIMIT = 10.0  # seconds after which an input has made us hang
+LIMIT = 10.0  # seconds of work after which an input has made us hang
 
 
 class Tried:
@@ -28,7 +28,7 @@ class Tried:
     def __call__(self, work: Callable[[], Any]) -> Any:
         """Do some work on an input; None where it was refused."""
         self.inputs += 1
-        started = time.monotonic()
+        started = time.process_time()  # of our own: others may be at work here; one that waits meets the test's timeout
         found, refusal = None, "no"
         try:
             found = work()
@@ -36,7 +36,7 @@ class Tried:
             self.refused += 1
             refusal = str(problem).strip()
         assert refusal  # a sentence
-        assert time.monotonic() - started < LIMIT
+        assert time.process_time() - started < LIMIT
         return found
 
 

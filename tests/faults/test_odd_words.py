@@ -35,11 +35,11 @@ WORDS = {
     "device x": (["train", "motif", "--device", "x"], "unknown device 'x'"),
     "cpus -1": (
         ["study", "covariate", "--engine", "ray", "--cpus", "-1"],
-        "--cpus.*greater than or equal to 0|not in the range",
+        "--cpus.*(equal to 0|in the range)",
     ),
     "gpus -1": (
         ["study", "covariate", "--engine", "ray", "--gpus", "-1"],
-        "--gpus.*greater than or equal to 0|not in the range",
+        "--gpus.*(equal to 0|in the range)",
     ),
     "workers 0": (["study", "covariate", "--workers", "0"], "must be 1 or more"),
     "seeds": ([*TRAIN, "--seeds", "-1"], "greater than or equal to 1|not in the range"),
@@ -48,13 +48,14 @@ WORDS = {
 
 
 def limited(words, log, cache, environment) -> None:
-    """A command that may take a gigabyte more than what is imported."""
+    """A command that may take ten seconds, and a gigabyte more than what is imported."""
     import resource
 
     for name, value in environment.items():
         os.environ[name] = value
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), used + (1 << 30)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 10,) * 2)
     children.command(words, log, cache)
 
 
@@ -62,9 +63,7 @@ def ended(words, tmp_path, cache, **environment):
     """The exit status of a command and what it said, on one line."""
     log = tmp_path / "log"
     os.chdir(tmp_path)
-    started = time.monotonic()
     code = status(limited, [*words], log, cache.folder, environment)
-    assert time.monotonic() - started < 60  # ten seconds, on a machine that has nothing else to do
     return code, " ".join(told(log).split())
 
 
