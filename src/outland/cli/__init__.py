@@ -76,6 +76,9 @@ app.command()(tune.tune)
 
 def main() -> None:
     """Run the command line; what the user can mend is one sentence and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that is not UTF-8 can be printed
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     sys.argv = [sys.argv[0], *_renamed(sys.argv[1:])]
