@@ -21,7 +21,7 @@ from tests.faults.hostile import Tried, damaged, many
 from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
 from tests.faults.test_hostile_tables import LETTERS, MOLECULES, TABLE
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 words = st.sampled_from(["1", "0", "active", "TRUE", "no", ">10", "<= 5", "1,5", "nan", "inf", "", "a", "[/b]", "=1+1"])
 text = st.text(max_size=12) | st.text("\x00\x1b\u202e\udc80\n\r\t,;\"'<>$&|", max_size=6) | words
 smiles = st.sampled_from(MOLECULES[:60]) | st.text(LETTERS, max_size=30)
