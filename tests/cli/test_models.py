@@ -160,12 +160,12 @@ def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):
         (["predict", "MODEL", "nowhere.csv"], "there is no file nowhere.csv"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
         (["predict", "MODEL", "bbbp.csv", "--smiles", "Smiles"], "Did you mean 'smiles'"),
-        (["predict", "MODEL", "two.csv"], "Valid: mol, y; name its SMILES with --smiles COLUMN"),
+        (["predict", "MODEL", "two.csv"], "which column of two.csv holds the SMILES, a or b? Name it with --smiles"),
         (["predict", "MODEL", "test"], "was trained on graphs in memory: name a table or DATASET/DOMAIN:PART"),
         (["predict", "MODEL", "motif/base:test"], "motif/base:test has other features than the graphs"),
         (["predict", "MODEL", "motif/bass:test"], "unknown domain of motif 'bass'"),
-        (["explain", "MODEL", "two.csv"], "name its SMILES with --smiles COLUMN"),
-        (["fit", "two.csv", "--target", "y"], "name its SMILES with --smiles COLUMN"),
+        (["explain", "MODEL", "two.csv"], "holds the SMILES, a or b? Name it with --smiles"),
+        (["fit", "two.csv", "--target", "y"], "holds the SMILES, a or b? Name it with --smiles"),
         (["predict", ".", "bbbp.csv"], ". is not a model folder"),
         (["explain", "MODEL", "bbbp.csv", "--out", "report.pdf"], "must end in .html, not report.pdf"),
         (["explain", "MODEL", "bbbp.csv", "--smiles", "name"], "is 'name' its column of SMILES?"),
@@ -177,7 +177,7 @@ def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):
 )
 def test_mistakes_are_sentences(outland, sample, model, tmp_path, words, sentence):
     (tmp_path / "one.csv").write_text("smiles,y\n" + "CCO,1\nCCN,1\n" * 5)
-    (tmp_path / "two.csv").write_text("mol,y\nCCO,1\nCCN,0\n")
+    (tmp_path / "two.csv").write_text("a,b,y\nCCOC,CCNC,1\nc1ccccc1,CCCC,0\n")
     (tmp_path / "bad.csv").write_text("smiles,y\nethanol,1\nwater,0\n")
     done = outland(*[str(model) if word == "MODEL" else word for word in words])
     assert done.returncode == 2
@@ -191,8 +191,8 @@ def test_the_help_says_what_a_newcomer_needs(outland):
     assert all(f" {name} " in text for name in ("fit", "predict", "evaluate", "explain", "shift"))
     for command, default in (("predict", "DATA-predicted.csv"), ("explain", "DATA-explained.html")):
         text = " ".join(outland(command, "--help").stdout.replace("│", "").split())
-        assert "Column of SMILES. [default: as in training]" in text
-        assert f"to write. [default: {default}]" in text
+        assert "Column of SMILES. [default: as in training, else the one that can be read as such]" in text
+        assert f"[default: {default}]" in text
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "explain"])

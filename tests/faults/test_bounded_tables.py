@@ -5,6 +5,7 @@ import resource
 import signal
 import threading
 import time
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -217,3 +218,35 @@ def test_an_interruption_is_heard_between_molecules():
         for _ in read_molecules([polyphenyl(100)] * 1000, OPTIONS, ""):
             pass
     assert time.monotonic() - started < 10
+
+
+def test_places_that_cannot_be_written_get_a_sentence(model_folder, tmp_path, tally):
+    tried, model = Tried(), load_model(model_folder)
+    few = tmp_path / "few.csv"
+    few.write_text("smiles\nCCO\n")
+    (tmp_path / "file").write_text("")
+    places = [
+        tmp_path / f"{'a' * 240}.csv",
+        tmp_path / "file" / "out.csv",
+        Path("/dev/full"),
+    ]
+    places += [tmp_path, few, Path("/proc/out.csv"), tmp_path / "out.xls"]
+    for place in places:
+        tried(lambda place=place: predict_table(model, few, place, force=True))
+    assert tried.refused == len(places)
+    assert few.read_text() == "smiles\nCCO\n"
+    assert predict_table(model, few, tmp_path / "\udcff.csv").rows == 1
+    tally("inputs", "places", tried.inputs + 1)
+
+
+def test_a_workbook_that_unpacks_without_end(tmp_path, tally):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed: Excel cannot be tested")
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/sharedStrings.xml", b" " * (1 << 29))
+    with pytest.raises(OutlandError, match="takes 536,870,912 bytes unpacked, too many for a workbook"):
+        column_names(tmp_path / "t.xlsx")
+    for content in (b"", b"PK", b"PK\x03\x04" + b"x" * 100, (tmp_path / "t.xlsx").read_bytes()[:1000]):
+        (tmp_path / "u.xlsx").write_bytes(content)
+        with pytest.raises(OutlandError):
+            column_names(tmp_path / "u.xlsx")
+    tally("inputs", "tables that unpack", 5)

@@ -21,7 +21,7 @@ from tests.faults.hostile import Tried, damaged, many
 from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
 from tests.faults.test_hostile_tables import LETTERS, MOLECULES, TABLE
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 words = st.sampled_from(["1", "0", "active", "TRUE", "no", ">10", "<= 5", "1,5", "nan", "inf", "", "a", "[/b]", "=1+1"])
 text = st.text(max_size=12) | st.text("\x00\x1b\u202e\udc80\n\r\t,;\"'<>$&|", max_size=6) | words
 smiles = st.sampled_from(MOLECULES[:60]) | st.text(LETTERS, max_size=30)
@@ -52,7 +52,7 @@ def test_tables_of_any_format(tmp_path, tally):
     tried = Tried()
     wholes = {suffix: _whole(tmp_path, suffix) for suffix in (".csv", ".tsv", ".parquet", ".sdf", ".smi", ".csv.gz")}
 
-    @many(5000)
+    @many(3500)
     @given(st.sampled_from(list(wholes)), st.data())
     def check(suffix, data):
         path = tmp_path / f"t{suffix}"
@@ -102,7 +102,7 @@ def _copy(path: Path, out: Path) -> None:
 def test_cells_of_anything(tally):
     tried = Tried()
 
-    @many(4000)
+    @many(6000)
     @given(
         st.lists(text, max_size=10),
         st.sampled_from(["auto", "binary", "multiclass", "regression"]),
@@ -131,7 +131,7 @@ def test_rings_of_anything(tally):
         rings.map(lambda ring: ring.replace("C", "c")),
     )
 
-    @many(2500)
+    @many(1500)
     @given(mixed)
     def check(smiles):
         (chunk,) = tried(lambda: list(read_molecules([smiles], options, "")))
@@ -149,7 +149,7 @@ def test_blocks_of_anything(tally):
     tried = Tried()
     block = rdkit().MolToMolBlock(rdkit().MolFromSmiles(MOLECULES[3])).encode()
 
-    @many(3000)
+    @many(5000)
     @given(damaged(block))
     def check(content):
         found = tried(lambda: read_block(content.decode("utf-8", "surrogateescape")))

@@ -81,6 +81,9 @@ def main() -> None:
 
     What nobody thought of is a sentence too, with exit status 1; `OUTLAND_TRACEBACK=1` shows where it happened.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that is not UTF-8 can be printed
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     sys.argv = [sys.argv[0], *_renamed(sys.argv[1:])]

@@ -1,8 +1,9 @@
 """Options that several commands share."""
 
+import atexit
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,14 +119,14 @@ def stoppable(advice: str) -> Iterator[None]:
 
 
 def table_path(name: str) -> str:
-    """The file of a table; for `-` a copy of standard input, which is there until the command ends."""
+    """The file of a table; for `-` a copy of standard input, which is there until the process ends."""
     if name != "-":
         return name
-    from click import get_current_context
-
     from outland.tables.streams import table_file
 
-    return get_current_context().with_resource(table_file(name))
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(table_file(name))
 
 
 def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:

@@ -203,6 +203,7 @@ def _block(smiles: str, name: str) -> str:
     if 0 < molecule.GetNumAtoms() <= _MOST_DRAWN:
         from rdkit.Chem.rdDepictor import Compute2DCoords
 
+        chem.FindPotentialStereoBonds(molecule)  # else coordinates would say cis or trans where nobody has
         Compute2DCoords(molecule)
     molecule.SetProp("_Name", re.sub(r"\s+", " ", _utf8(name) or ""))
     block = chem.MolToMolBlock(molecule, kekulize=True, forceV3000=molecule.GetNumAtoms() > 999)
