@@ -67,7 +67,7 @@ def deliver(
     ).to(find_device(workshop.device))
     model = with_trust(model, predictions, judgement, held_out, rows)
     honest = replace(predictions, outputs=judgement.outputs[judgement.delivered].float())
-    return replace(model, assessment=_assess(model, honest, held_out, runner, comparison))
+    return replace(model, assessment=_assess(model, honest, judgement, held_out, runner, comparison))
 
 
 def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgement) -> dict[Job, float]:
@@ -107,14 +107,19 @@ def _distance(members: Sequence[Member], graphs: PackedGraphs, seed: int) -> KNN
 
 
 def _assess(
-    model: TrainedModel, predictions: Predictions, held_out: HeldOut, runner: Runner, comparison: Comparison
+    model: TrainedModel,
+    predictions: Predictions,
+    judgement: Judgement,
+    held_out: HeldOut,
+    runner: Runner,
+    comparison: Comparison,
 ) -> Assessment:
     """Scores by held-out predictions; where the user has named test rows, those of the model on them."""
     rows, seed = runner.workshop.rows, runner.workshop.spec.seed
     if "test" in rows:
         return Assessment(scores=evaluate_models([model], rows.part("test"), "test", seed), comparison=comparison)
     scores = evaluate_models([model], held_out.graphs(rows), "test", seed, [predictions])
-    names = flags(model, predictions)
+    names = flags(replace(model, weights=tuple(judgement.weights.values())), predictions)
     share_far = None if names is None else names.count("far") / len(names)
     shift = _shift(held_out, rows.graphs, seed)
     return Assessment(scores=scores, comparison=comparison, share_far=share_far, shift=shift)
