@@ -41,13 +41,7 @@ def deliver(
     """Train what was judged best on all rows, for as many epochs as the folds chose, and calibrate it by the folds."""
     workshop, rows = runner.workshop, runner.workshop.rows
     jobs = _final_jobs(plan, contenders, judgement)
-    runner.execute([*jobs], "Training on all rows")
-    for name in judgement.weights.keys() & runner.failures.keys():
-        raise OutlandError(f"{name} could not be trained on all rows: {runner.failures[name]}")
-    results = runner.results([*jobs])
-    specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
-    triples = zip(jobs, results, specs, strict=True)
-    members = [build_member(job.contender, result, rows, spec) for job, result, spec in triples]
+    members = _trained_members(runner, [*jobs])
     spec = next((member.spec for member in members if isinstance(member, Network)), workshop.spec)
     order = torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(spec.seed))
     drawn = rows["train"][order]
@@ -81,6 +75,19 @@ def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgemen
         for seed in range(plan.seeds):
             jobs[Job(name, None, plan.epochs, epochs[name], seed)] = weight / plan.seeds
     return jobs
+
+
+def _trained_members(runner: Runner, jobs: Sequence[Job]) -> list[Member]:
+    """The members that jobs train on all rows."""
+    runner.execute(jobs, "Training on all rows")
+    for job in jobs:
+        if job.contender in runner.failures:
+            problem = runner.failures[job.contender]
+            raise OutlandError(f"{job.contender} could not be trained on all rows: {problem}")
+    workshop = runner.workshop
+    specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
+    triples = zip(jobs, runner.results(jobs), specs, strict=True)
+    return [build_member(job.contender, result, workshop.rows, spec) for job, result, spec in triples]
 
 
 def _training(runner: Runner, spec: RunSpec, comparison: Comparison) -> TrainingSummary:
