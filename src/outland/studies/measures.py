@@ -35,7 +35,7 @@ def measure_augmentation(
     """The shift from one augmented copy of the training graphs to the training graphs and to the test graphs."""
     method, splits = prepare(spec, device, cache, data)
     if (folder / "model").exists():
-        method = load_model(folder, device).method
+        method = load_model(folder, device).method or method
     method.reseed(spec.seed, device)
     method.prepare(splits.graphs, splits["train"], spec.seed)
     return Measurement(augmentation_shift(method, splits, spec, device))
