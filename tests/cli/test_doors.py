@@ -115,7 +115,7 @@ def test_the_folder_of_a_fit(outland, sample, tmp_path):
     told = used(outland, "m", "bbbp.csv")[0]
     assert "outland_probability is of '1'" in told
     assert "298 of these 300 rows were in the model's training" in told
-    assert used(outland, "m", "val")[0].startswith("predicted.csv: 30 rows")
+    assert "predicted.csv: 30 rows" in used(outland, "m", "val")[0]
 
 
 def test_the_folder_of_an_estimator(outland, sample, tmp_path):

@@ -5,9 +5,22 @@ import torch
 
 from outland.errors import OutlandError
 from outland.methods import METHODS, find_method
+from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
+from outland.training.evaluate import predict
 from outland.training.trainer import Diverged
 from tests.training.cases import StopsAfter, trainer
+
+
+class Recorder(Callback):
+    """Keeps what is predicted after each epoch."""
+
+    def __init__(self, kept):
+        self.kept = kept
+
+    def on_evaluation_end(self, epoch, logits):
+        self.kept.append(logits.clone())
+
 
 VARIANTS = [f"{name}:{preset}" for name in METHODS for preset in find_method(name).presets] + list(METHODS)
 
@@ -122,3 +135,19 @@ def test_the_chosen_epoch_is_the_model_that_is_kept(any_splits):
 
     picked = SelectionRule("ood_val").pick(run.curves, any_splits.schema.task)
     assert evaluate(run.method, any_splits, 4)["test"] == run.curves[picked]["test"]
+
+
+def test_training_that_ends_early_is_the_first_part_of_the_whole(any_splits):
+    whole, part = trainer(any_splits, "erm", select="last_epoch"), trainer(any_splits, "erm", select="last_epoch")
+    part.epochs = 2
+    outputs = []
+    for run in (whole, part):
+        kept = []
+        run.callback = Recorder(kept)
+        run.fit()
+        outputs.append(kept)
+    assert (len(whole.curves), len(part.curves)) == (3, 2)
+    assert part.curves == whole.curves[:2]
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(outputs[1], outputs[0], strict=False))
+    held_out = torch.cat([any_splits["val"], any_splits["test"]])
+    assert torch.allclose(outputs[1][-1], predict(part.method, any_splits.graphs, held_out, 4), atol=1e-6)

@@ -149,6 +149,6 @@ def build_member(name: str, result: Snapshot, splits: Splits, spec: RunSpec) -> 
         kind: Literal["forest", "boosting"] = "forest" if name == "forest" else "boosting"
         return Trees(kind, schema.task, TreeTensors(**parts), column, base, result.values["descriptors"])
     count = _with_environments(splits, spec.domain).schema.environments
-    schema = replace(schema, environments=count)
+    schema = replace(schema, environments=count, descriptors=splits.graphs.extra["descriptors"].shape[1])
     method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, result.group("weights"))
     return Network(method.eval(), spec, tuple(result.values["offset"]))

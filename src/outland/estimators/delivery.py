@@ -41,13 +41,7 @@ def deliver(
     """Train what was judged best on all rows, for as many epochs as the folds chose, and calibrate it by the folds."""
     workshop, rows = runner.workshop, runner.workshop.rows
     jobs = _final_jobs(plan, contenders, judgement)
-    runner.execute([*jobs], "Training on all rows")
-    for name in judgement.weights.keys() & runner.failures.keys():
-        raise OutlandError(f"{name} could not be trained on all rows: {runner.failures[name]}")
-    results = runner.results([*jobs])
-    specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
-    triples = zip(jobs, results, specs, strict=True)
-    members = [build_member(job.contender, result, rows, spec) for job, result, spec in triples]
+    members = _trained_members(runner, [*jobs])
     spec = next((member.spec for member in members if isinstance(member, Network)), workshop.spec)
     order = torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(spec.seed))
     drawn = rows["train"][order]
@@ -67,7 +61,7 @@ def deliver(
     ).to(find_device(workshop.device))
     model = with_trust(model, predictions, judgement, held_out, rows)
     honest = replace(predictions, outputs=judgement.outputs[judgement.delivered].float())
-    return replace(model, assessment=_assess(model, honest, held_out, runner, comparison))
+    return replace(model, assessment=_assess(model, honest, judgement, held_out, runner, comparison))
 
 
 def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgement) -> dict[Job, float]:
@@ -81,6 +75,19 @@ def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgemen
         for seed in range(plan.seeds):
             jobs[Job(name, None, plan.epochs, epochs[name], seed)] = weight / plan.seeds
     return jobs
+
+
+def _trained_members(runner: Runner, jobs: Sequence[Job]) -> list[Member]:
+    """The members that jobs train on all rows."""
+    runner.execute(jobs, "Training on all rows")
+    for job in jobs:
+        if job.contender in runner.failures:
+            problem = runner.failures[job.contender]
+            raise OutlandError(f"{job.contender} could not be trained on all rows: {problem}")
+    workshop = runner.workshop
+    specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
+    triples = zip(jobs, runner.results(jobs), specs, strict=True)
+    return [build_member(job.contender, result, workshop.rows, spec) for job, result, spec in triples]
 
 
 def _training(runner: Runner, spec: RunSpec, comparison: Comparison) -> TrainingSummary:
@@ -107,14 +114,19 @@ def _distance(members: Sequence[Member], graphs: PackedGraphs, seed: int) -> KNN
 
 
 def _assess(
-    model: TrainedModel, predictions: Predictions, held_out: HeldOut, runner: Runner, comparison: Comparison
+    model: TrainedModel,
+    predictions: Predictions,
+    judgement: Judgement,
+    held_out: HeldOut,
+    runner: Runner,
+    comparison: Comparison,
 ) -> Assessment:
     """Scores by held-out predictions; where the user has named test rows, those of the model on them."""
     rows, seed = runner.workshop.rows, runner.workshop.spec.seed
     if "test" in rows:
         return Assessment(scores=evaluate_models([model], rows.part("test"), "test", seed), comparison=comparison)
     scores = evaluate_models([model], held_out.graphs(rows), "test", seed, [predictions])
-    names = flags(model, predictions)
+    names = flags(replace(model, weights=tuple(judgement.weights.values())), predictions)
     share_far = None if names is None else names.count("far") / len(names)
     shift = _shift(held_out, rows.graphs, seed)
     return Assessment(scores=scores, comparison=comparison, share_far=share_far, shift=shift)
