@@ -34,7 +34,7 @@ def fit(
         typer.Option(help=r"What will be new: scaffold, size, cluster, time or random. \[default: scaffold]"),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 40,000 looks at a molecule in all]")
+        int | None, typer.Option(min=1, help=r"Passes over the table. \[default: 80,000 looks at a molecule in all]")
     ] = None,
     balance: Annotated[
         bool | None, typer.Option("--balance/--no-balance", help="Draw rare classes as often as the others.")

@@ -25,7 +25,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         domain: what will be new: `scaffold`, `size`, `cluster`, `random` (nothing) or `environment`; `auto` is scaffold
             for molecules and size for graphs.
         validation: share of the rows that is held out.
-        epochs: passes over the training rows; None takes as many as make 40,000 looks at a graph, from 4 to 40.
+        epochs: passes over the training rows; None takes as many as make 80,000 looks at a graph, from 4 to 40.
         class_weight: `balanced` draws rare classes as often as the others (a row at most ten times an epoch), and
             corrects the probabilities for it; None leaves classes as they are.
         method_params, backbone, train: changes of the method's settings, the network's, and the training loop's.
