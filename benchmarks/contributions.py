@@ -1,7 +1,8 @@
 """Do contributions find the atoms that decide? Labels of which the answer is known, on the molecules of a table.
 
 Networks and trees are taught whether a molecule has a halogen or a nitro group, or how many hydroxyls it has. On
-held-out molecules the contributions of all atoms are ranked against the atoms of the group: ROC-AUC, mean over molecules.
+held-out molecules the contributions of all atoms are ranked against the atoms of the group: ROC-AUC, mean over
+molecules.
 
     python benchmarks/contributions.py examples/bbbp.csv
 """

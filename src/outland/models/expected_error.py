@@ -125,17 +125,15 @@ class ExpectedError:
             return None
         own = np.arange(len(error)) if groups is None else np.unique(groups[known], return_inverse=True)[1]
         fold = np.random.default_rng(seed).permutation(own.max() + 1)[own] % 5
-        honest = np.empty(len(error))
+        level = np.empty(len(error), dtype=int)
         for number in np.unique(fold):
             inside = fold == number
-            knots = _knots(rows[:, ~inside])
-            honest[inside] = _design(rows[:, inside], knots) @ _weights(rows[:, ~inside], error[~inside], knots)
-        knots = _knots(rows)
-        weights = _weights(rows, error, knots)
-        edge, far = np.quantile(_design(rows, knots) @ weights, [_EDGE, _FAR])
-        by_flag, sorts = _judge(honest, error)
-        plain = (tuple(weights.tolist()), float(edge), float(far), by_flag, sorts)
-        return cls(names, torch.from_numpy(knots).float(), *plain)
+            knots, weights, edge, far = _learn(rows[:, ~inside], error[~inside])
+            expected = _design(rows[:, inside], knots) @ weights
+            level[inside] = (expected > edge).astype(int) + (expected > far)
+        knots, weights, edge, far = _learn(rows, error)
+        by_flag, sorts = _judge(level, error)
+        return cls(names, torch.from_numpy(knots).float(), tuple(weights.tolist()), edge, far, by_flag, sorts)
 
     def expected(self, signals: Signals) -> Array:
         """Expected error of rows `[G]`, in the labels' own units, or as the probability of a wrong call."""
@@ -189,10 +187,16 @@ def _weights(rows: Array, error: Array, knots: Array) -> Array:
     return np.asarray(nnls(np.concatenate([design, ridge]), np.concatenate([error, np.zeros(len(ridge))]))[0])
 
 
-def _judge(expected: Array, error: Array) -> tuple[tuple[FlagErrors, ...], bool]:
+def _learn(rows: Array, error: Array) -> tuple[Array, Array, float, float]:
+    """Knots, weights, and the expected errors where flags change."""
+    knots = _knots(rows)
+    weights = _weights(rows, error, knots)
+    edge, far = np.quantile(_design(rows, knots) @ weights, [_EDGE, _FAR])
+    return knots, weights, float(edge), float(far)
+
+
+def _judge(level: npt.NDArray[np.intp], error: Array) -> tuple[tuple[FlagErrors, ...], bool]:
     """Mean error by flag, and whether it rises from near to far, by more than 1.64 standard errors in all."""
-    edge, far = np.quantile(expected, [_EDGE, _FAR])
-    level = (expected > edge).astype(int) + (expected > far)
     parts = [error[level == number] for number in range(3)]
     by_flag = tuple(FlagErrors(len(part), float(part.mean()) if len(part) else 0.0) for part in parts)
     if min(len(part) for part in parts) < 2:

@@ -72,6 +72,7 @@ def flag_sentences(model: TrainedModel, noun: str = "row") -> list[str]:
     parts = [
         f"{flag} {f'{row.error:.0%}' if model.classes else f'{row.error:.3g}'}"
         for flag, row in zip(FLAGS, expected.by_flag, strict=True)
+        if row.rows
     ]
     rows = sum(row.rows for row in expected.by_flag)
     sorts = "" if expected.sorts else " The flag does not sort errors by more than chance here: do not lean on it."
