@@ -1,5 +1,7 @@
 """Contributions with a sign, against known answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from sklearn.metrics import roc_auc_score
 from outland.chem.featurizer import parse, rdkit
 from outland.estimators import GraphClassifier
 from outland.estimators.inputs import read_inputs
+from outland.models.calibration import Calibration
 from outland.models.contributions import SHARES, contributions, summarize_falls, towards_phrase
+from outland.models.trees import fit_forest
 from tests.models.cases import bbbp
 
 
@@ -42,6 +46,22 @@ def test_the_atoms_that_decide_are_found(halogens):
     away = contributions(model, graphs, towards="0", judge=False)
     assert torch.allclose(away.node, -result.node, atol=1e-6)
     assert away.faithfulness is None
+
+
+def test_a_forest_finds_them_through_bits_and_descriptors(halogens):
+    smiles, matches, model = halogens
+    inputs = read_inputs(smiles).graphs
+    labels = torch.tensor([float(bool(match)) for match in matches])[:, None]
+    forest = fit_forest(replace(inputs, y=labels), model.task, 0, trees=40)
+    some = [number for number, match in enumerate(matches) if match][:15]
+    graphs = inputs.select(torch.tensor(some))
+    trees = replace(model, members=(forest,), calibration=Calibration.identity(model.task))
+    result = contributions(trees, graphs, [parse(smiles[number]) for number in some], judge=False)
+    scores = []
+    for number, values in zip(some, result.by_graph(graphs), strict=True):
+        decides = np.isin(np.arange(len(values)), [atom for match in matches[number] for atom in match])
+        scores.append(roc_auc_score(decides, values))
+    assert np.mean(scores) > 0.8
 
 
 def test_a_model_that_reads_no_atoms_is_not_called_faithful(halogens):

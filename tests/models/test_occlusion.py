@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from outland.chem.featurizer import parse
 from outland.chem.partial_vectors import PartialVectors
@@ -16,7 +17,7 @@ from outland.models import occlusion
 from outland.models.occlusion import Occlusion
 from outland.models.trees import fit_forest
 from outland.nn import Encoder
-from tests.conftest import odd_graphs
+from tests.conftest import odd_graphs, undirected
 from tests.models.cases import SMALL, bbbp
 
 SMILES = ["CC(=O)Nc1ccccc1", "C", "OCCN"]
@@ -105,5 +106,9 @@ def test_of_several_classes_the_one_called():
     probabilities = torch.from_numpy(model.probabilities(model.predict(graphs)))
     assert torch.allclose(Occlusion(model, graphs).whole, probabilities.amax(1).logit(), atol=1e-5)
     assert torch.allclose(Occlusion(model, graphs, towards="2").whole, probabilities[:, 2].logit(), atol=1e-5)
+    rest = PackedGraphs.from_data_list(odd_graphs()[:1])  # a ring of five nodes; without one, a path of four
+    path = Data(x=rest.x[1:], edge_index=undirected((0, 1), (1, 2), (2, 3)), y=torch.tensor([0]))
+    scores = Occlusion(model, PackedGraphs.from_data_list([path]), towards="2").whole
+    assert torch.allclose(Occlusion(model, rest, towards="2").scores([(0, (0,))]), scores, atol=1e-5)
     with pytest.raises(OutlandError, match="class"):
         Occlusion(model, graphs, towards="7")

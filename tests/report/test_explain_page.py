@@ -93,7 +93,7 @@ def test_the_page_sorts_filters_and_draws_without_a_request(model, table, tmp_pa
     assert seen["closed"]
     assert seen["larger"] > 2.5
     assert seen["numbers"]
-    assert seen["caption"].startswith("1 · ")
+    assert seen["caption"].startswith("row 1 · ")
     expected = sorted((float(row.prediction["outland_distance"]) for row in good), reverse=True)[:5]
     assert seen["distances"] == expected
     assert seen["first"] == ["1", "2", "3"]

@@ -13,6 +13,7 @@ from torch import Tensor
 from outland.chem.partial_vectors import PartialVectors
 from outland.errors import OutlandError, unknown
 from outland.graphs import PackedGraphs
+from outland.graphs.induced import induced_subgraphs
 from outland.methods import Method
 from outland.models.members import Member, Network
 from outland.models.model import TrainedModel
@@ -25,9 +26,9 @@ Hidden = tuple[int, Sequence[int]]  # a graph, and those of its nodes that are h
 class Occlusion:
     """A model's score of graphs of which some nodes are hidden, as calibrated log-odds or in the labels' own units.
 
-    To a network a hidden node is the average node of its training graphs: the node's input is replaced by their mean,
-    and its bonds stay. Fingerprint and descriptors, which trees read and networks may, are those of the molecule
-    without the atom: see `PartialVectors`.
+    To a network a hidden atom is the average atom of its training molecules: the atom's input is replaced by their
+    mean, and its bonds stay. Nodes of other graphs, which may differ in their edges alone, are removed. Fingerprint and
+    descriptors, which trees read and networks may, are those of the molecule without the atom: see `PartialVectors`.
 
     Args:
         model: any.
@@ -90,10 +91,13 @@ class Occlusion:
         yield hidden[first:]
 
     def _copies(self, hidden: Sequence[Hidden]) -> PackedGraphs:
-        """A copy of each graph in which the hidden nodes are marked, and whose vector is without them."""
+        """A copy of each graph: hidden atoms are marked, hidden nodes removed, and the vector is without them."""
         copies = self.graphs.select(torch.tensor([graph for graph, _ in hidden]))
         starts = zip(copies.node_offsets.tolist(), hidden, strict=True)
         rows = torch.tensor([start + node for start, (_, nodes) in starts for node in nodes], dtype=torch.long)
+        if self.model.kind != "molecules":
+            keep = torch.ones(len(copies.x), dtype=torch.bool).index_fill(0, rows, False)
+            return induced_subgraphs(copies, keep)
         x = copies.x.index_fill(0, rows, _mark(copies.x.dtype))
         if not self.vectors:
             return replace(copies, x=x)

@@ -30,9 +30,13 @@ document.getElementById("all-molecules").addEventListener("click", (event) => {
     text.textContent = circle.dataset.value.replace("-", "−");
     drawing.append(text);
   }
-  const cells = [...card.closest("tr").cells].filter((cell) => !cell.contains(card));
+  const headings = [...card.closest("table").tHead.rows[0].cells].map((heading) => heading.textContent.trim());
+  const facts = [...card.closest("tr").cells].map((cell, index) => {
+    const text = cell.contains(card) ? "" : cell.innerText.trim().replace(/\s*\n\s*/g, ", ");
+    return text && (cell.className === "about" ? text : `${headings[index]} ${text}`);
+  });
   enlarged.querySelector("div").replaceChildren(drawing);
-  enlarged.querySelector("p").textContent = cells.map((cell) => cell.innerText.trim().replace(/\s*\n\s*/g, ", ")).filter(Boolean).join(" · ");
+  enlarged.querySelector("p").textContent = facts.filter(Boolean).join(" · ");
   enlarged.showModal();
 });
 enlarged.addEventListener("click", (event) => event.target === enlarged && enlarged.close());

@@ -48,10 +48,13 @@ def contribution_note(model: TrainedModel, target: int = 0) -> str:
     """What red and blue mean, and what they do not."""
     node, article = node_and_edge(model)[0], "an" if model.kind == "molecules" else "a"
     unit = "log-odds" if model.classes else f"units of {model.targets[target]}"
+    if model.kind == "molecules":
+        how = "hidden: networks see an average atom in its place; fingerprint and descriptors are those of what is left"
+    else:
+        how = "removed with its edges"
     return (
-        f"The contribution of {article} {node} is how far the prediction falls, in {unit}, when it is hidden: networks "
-        f"see an average {node} in its place; fingerprint and descriptors are those of what is left. It says what the "
-        "model goes by, not what is true."
+        f"The contribution of {article} {node} is how far the prediction falls, in {unit}, when it is {how}. It says "
+        "what the model goes by, not what is true."
     )
 
 
