@@ -36,10 +36,11 @@ def test_a_table_goes_from_format_to_format(outland, sample, model_folder, tmp_p
     done = outland("predict", str(model_folder), "two.smi", "--no-shift", "--out", "two.parquet")
     assert done.returncode == 0, done.stderr
     again = list(read_rows(tmp_path / "two.parquet"))
-    for before, after in zip(first, again, strict=True):
-        assert after["outland_probability"] == "" or float(after["outland_probability"]) == pytest.approx(
-            float(before["outland_probability"]), abs=1e-5
-        )
+    assert [row["name"] for row in again] == [f"m{number}" for number in range(60)]
+    plain = [pair for pair in zip(first, again, strict=True) if pair[0]["smiles"] and "@" not in pair[0]["smiles"]]
+    assert len(plain) > 30  # the tag of a chiral atom follows the order of atoms in the SMILES
+    for before, after in plain:
+        assert float(after["outland_probability"]) == pytest.approx(float(before["outland_probability"]), abs=1e-5)
 
 
 def test_standard_input_and_output(outland, sample, model_folder, monkeypatch):
