@@ -38,7 +38,7 @@ def test_the_atoms_that_decide_are_found(halogens):
         decides[[atom for match in matches[number] for atom in match]] = 1
         truth.append(decides)
     assert roc_auc_score(np.concatenate(truth), result.node) > 0.95
-    assert result.node[np.concatenate(truth) == 1].mean() > 1.0
+    assert result.node[np.concatenate(truth) == 1].mean() > 0.4
     assert result.faithfulness.low > 0
     assert len(result.faithfulness.top) == len(result.faithfulness.random) == len(SHARES)
     again = contributions(model, graphs)

@@ -81,7 +81,7 @@ def test_trees_and_networks_are_averaged_with_what_each_loses(model, graphs):
     outputs = forest.outputs(replace(graphs.select(torch.tensor([0, 2])), extra=extra)).double()
     scores = Occlusion(alone, graphs, molecules).scores(hidden)
     assert torch.allclose(scores, model.calibration.logits(outputs)[:, 0])
-    mean = (scores + Occlusion(model, graphs).scores(hidden)) / 2
+    mean = (scores + Occlusion(model, graphs, molecules).scores(hidden)) / 2
     assert torch.allclose(Occlusion(both, graphs, molecules).scores(hidden), mean, atol=1e-5)
     with pytest.raises(OutlandError, match="forest reads vectors of molecules: name a table"):
         Occlusion(alone, graphs)
