@@ -49,8 +49,8 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "bbbp-predicted.csv: 300 rows" in done.stdout
     assert "  2 rows: RDKit cannot read the SMILES (first: row 6" in done.stdout
-    assert "of the rows are unusual, that is edge or far" in done.stdout.splitlines()[-1]
-    assert "its own held-out molecules were too few to judge (2 rows of one class)" in done.stdout.splitlines()[-1]
+    assert "of the rows are unusual, that is edge or far" in done.stdout.splitlines()[1]
+    assert "  Its own held-out molecules were too few to judge (2 rows of one class)." in done.stdout.splitlines()
     assert "268 of these 300 rows were in the model's training (or chose its epoch)" in done.stdout
     done = outland("explain", "bbbp-p_np-model", "bbbp.csv", "--most", "30")
     assert done.returncode == 0, done.stderr
