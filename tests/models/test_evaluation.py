@@ -11,9 +11,9 @@ from sklearn.metrics import roc_auc_score
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
-from outland.graphs import PackedGraphs
+from outland.graphs import PackedGraphs, Task
 from outland.models import evaluate_models
-from outland.models.evaluation import accuracy, auc, check_calibration, rmse
+from outland.models.evaluation import accuracy, auc, check_calibration, compare_outputs, metric_of, rmse
 from outland.models.summary import Interval
 from tests.models.cases import SMALL, bbbp
 
@@ -126,3 +126,27 @@ def test_graphs_with_other_labels_are_refused(fitted):
     graphs = replace(labelled(298), y=torch.zeros(298, 3))
     with pytest.raises(OutlandError, match="the graphs have 3 labels each, and the model predicts 1"):
         evaluate_models([fitted.model_], graphs)
+
+
+def test_outputs_are_compared_in_the_same_draws():
+    generator = np.random.default_rng(0)
+    y = (generator.random((300, 1)) < 0.4).astype(float)
+    good = y + generator.normal(size=(300, 1))
+    worse = good + 0.5 * generator.normal(size=(300, 1))
+    groups = np.arange(300) // 3.0
+    (first, zero), (second, difference) = compare_outputs([good, worse], y, groups, Task("binary", 1, "rocauc"))
+    assert (zero.value, zero.low, zero.high) == (0, 0, 0)
+    assert first.value == pytest.approx(auc(good[:, 0], y[:, 0]))
+    assert difference.value == pytest.approx(second.value - first.value)
+    assert difference.high - difference.low < second.high - second.low  # they are paired
+
+
+def test_several_targets_are_compared_by_their_mean():
+    y = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, np.nan]] * 20)
+    outputs = np.stack([y[:, 0], np.zeros(80)], 1)
+    ((score, _),) = compare_outputs([outputs], y, np.arange(80.0), Task("binary", 2, "rocauc"))
+    assert score.value == pytest.approx((1.0 + 0.5) / 2)
+    numbers = Task("regression", 1, "rmse")
+    ((error, _),) = compare_outputs([np.full((80, 1), 2.0)], np.zeros((80, 1)), np.arange(80.0), numbers)
+    assert error.value == pytest.approx(2.0)
+    assert metric_of(numbers) == "rmse"
