@@ -31,6 +31,8 @@ def test_temperature_and_bias_undo_overconfidence():
     assert calibration.temperature[0] == pytest.approx(3, rel=0.05)
     assert calibration.offset[0] == pytest.approx(0.5, abs=0.05)
     assert calibration.reason == ""
+    unbiased = calibrate(3 * truth, y, BINARY, bias=False)
+    assert (unbiased.temperature[0], unbiased.offset) == (pytest.approx(3, rel=0.05), (0.0,))
 
 
 def test_few_rows_cannot_run_into_a_bound():

@@ -56,10 +56,11 @@ def prior_offset(counts: list[int], draws: list[int], task: Task) -> tuple[float
     return (float(log_odds[1] - log_odds[0]),) if task.kind == "binary" else tuple(float(value) for value in log_odds)
 
 
-def calibrate(z: Tensor, y: Tensor, task: Task) -> Calibration:
+def calibrate(z: Tensor, y: Tensor, task: Task, bias: bool = True) -> Calibration:
     """Temperatures and biases from outputs `z` `[G, outputs]` of rows not trained on, and their labels.
 
-    A target with fewer than ten rows of a class keeps T = 1 and b = 0, and `reason` says so.
+    A target with fewer than ten rows of a class keeps T = 1 and b = 0, and `reason` says so. Without `bias` b is 0, and
+    the most probable class stays what it was.
     """
     if task.kind == "regression":
         return Calibration.identity(task)
@@ -69,14 +70,16 @@ def calibrate(z: Tensor, y: Tensor, task: Task) -> Calibration:
         few = _fewest(labels, task.outputs)
         if few < FEWEST:
             return Calibration.identity(task, _reason(few))
-        temperature, offset = _fit(z, labels.long())
+        temperature, offset = _fit(z, labels.long(), bias)
         return Calibration((temperature,), tuple(offset))
     fitted, reasons = [], []
     for logits, labels in zip(z.T, y.reshape_as(z).T, strict=True):
         known = ~labels.isnan()
         few = _fewest(labels[known], 2)
         reasons += [_reason(few)] if few < FEWEST else []
-        fitted.append((1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None]))
+        fitted.append(
+            (1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None], bias)
+        )
     temperatures, offsets = zip(*fitted, strict=True)
     return Calibration(tuple(temperatures), tuple(offset[0] for offset in offsets), next(iter(reasons), ""))
 
@@ -89,7 +92,7 @@ def _reason(rows: int) -> str:
     return f"a class has {rows} row{'s' * (rows != 1)} to fit them on, and {FEWEST} are needed"
 
 
-def _fit(z: Tensor, y: Tensor) -> tuple[float, list[float]]:
+def _fit(z: Tensor, y: Tensor, bias: bool) -> tuple[float, list[float]]:
     """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1."""
     from scipy.optimize import minimize
 
@@ -105,7 +108,7 @@ def _fit(z: Tensor, y: Tensor) -> tuple[float, list[float]]:
         (gradient,) = torch.autograd.grad(total, parameters)
         return float(total.detach()), gradient.numpy()
 
-    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B)] * z.shape[1]
+    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B) if bias else (0.0, 0.0)] * z.shape[1]
     best = minimize(loss, np.zeros(1 + z.shape[1]), jac=True, bounds=bounds, method="L-BFGS-B").x
     return float(np.exp(best[0])), best[1:].tolist()
 

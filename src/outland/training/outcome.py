@@ -96,7 +96,7 @@ def build_model(
         schema=method.schema,
         spec=spec,
         classes=class_names(splits),
-        calibration=calibrate(validated, validation.y.cpu(), task),
+        calibration=calibrate(validated, validation.y.cpu(), task, bias=in_memory),
         training=TrainingSummary(
             epochs=len(trainer.curves),
             best_epoch=len(trainer.curves) - 1 if best is None else best,
