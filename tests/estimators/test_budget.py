@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan
+from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
 
 FOLDS = [(80, 20)] * 15
 COSTS = Costs({"aia": 0.03, "erm": 0.01}, 100, FOLDS, 5)
@@ -46,8 +46,10 @@ def test_what_is_given_up_is_said():
     assert plan.notes == (
         "networks were trained for up to 5 epochs instead of 10",
         "contenders were judged on 3 of 5 folds",
-        "networks of 1 seed instead of 3 are in the model",
     )
+    assert seeds_note(plan, [5]) == ("a network has 1 seed in the model instead of 3",)
+    assert seeds_note(plan, [2, 1]) == ("a network has 2 seeds in the model instead of 3",)
+    assert seeds_note(plan, [1]) == seeds_note(plan, []) == ()
     assert plan.left_out == {"aia": "4 min of computing would be needed with it, and 20 s were left"}
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from outland.errors import counted
+
 SEEDS = 3  # of each network in the delivered model, where time allows
 _EVALUATION = 0.35  # time of predicting a row, in units of training on it
 _FEWEST_FOLDS, _FEWEST_EPOCHS = 2, 4
@@ -24,7 +26,7 @@ class Plan:
         networks: that are trained.
         folds: that are used, from the first on.
         epochs: that learning rates are scheduled for.
-        seeds: of each network in the delivered model.
+        seeds: of each network in the delivered model, for all epochs.
         notes: what was given up, in sentences.
         left_out: reasons by contender.
     """
@@ -35,6 +37,10 @@ class Plan:
     seeds: int
     notes: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def seeds_for(self, epochs: int) -> int:
+        """Seeds of a network that is trained for so many epochs: more than planned where folds chose fewer epochs."""
+        return min(SEEDS, max(self.seeds, self.epochs * self.seeds // max(epochs, 1)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file."""
@@ -105,7 +111,7 @@ def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = Fa
             planned = max(min(epochs, _FEWEST_EPOCHS), round(share * epochs))
             needed = costs.seconds(networks, folds, planned, seeds)
             if needed <= seconds:
-                notes = _notes(planned, epochs, folds, costs.first_repeat, seeds)
+                notes = _notes(planned, epochs, folds, costs.first_repeat)
                 return Plan(networks, folds, planned, seeds, notes, left_out)
         left = f"{_duration(max(seconds, 0))} were left"
         left_out[networks[-1]] = f"{_duration(needed)} of computing would be needed with it, and {left}"
@@ -113,16 +119,20 @@ def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = Fa
     return Plan((), len(costs.fold_rows), 0, 0, (), left_out)
 
 
-def _notes(planned: int, epochs: int, folds: int, all_folds: int, seeds: int) -> tuple[str, ...]:
+def _notes(planned: int, epochs: int, folds: int, all_folds: int) -> tuple[str, ...]:
     """What was given up for want of time."""
     notes = []
     if planned < epochs:
         notes.append(f"networks were trained for up to {planned} epochs instead of {epochs}")
     if folds < all_folds:
         notes.append(f"contenders were judged on {folds} of {all_folds} folds")
-    if seeds < SEEDS:
-        notes.append(f"networks of {seeds} seed{'s' if seeds > 1 else ''} instead of {SEEDS} are in the model")
     return tuple(notes)
+
+
+def seeds_note(plan: Plan, epochs: Sequence[int]) -> tuple[str, ...]:
+    """A note where networks that were trained for these epochs have fewer seeds than wanted."""
+    seeds = min(map(plan.seeds_for, epochs), default=SEEDS)
+    return () if seeds == SEEDS else (f"a network has {counted(seeds, 'seed')} in the model instead of {SEEDS}",)
 
 
 def _duration(seconds: float) -> str:

@@ -72,8 +72,9 @@ def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgemen
         if name in TREES:
             jobs[Job(name)] = weight
             continue
-        for seed in range(plan.seeds):
-            jobs[Job(name, None, plan.epochs, epochs[name], seed)] = weight / plan.seeds
+        seeds = plan.seeds_for(epochs[name])
+        for seed in range(seeds):
+            jobs[Job(name, None, plan.epochs, epochs[name], seed)] = weight / seeds
     return jobs
 
 

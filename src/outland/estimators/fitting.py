@@ -11,7 +11,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from outland.errors import Busy, OutlandError
-from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan
+from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
 from outland.estimators.contenders import NETWORKS, TREES
 from outland.estimators.delivery import deliver
 from outland.estimators.jobs import Job, Workshop
@@ -87,7 +87,11 @@ def fit(
             judgement = judge(contenders, held_out)
             comparison = compare(contenders, judgement, held_out, held_out.graphs(workshop.rows), spec.seed)
             left_out = {**plan.left_out, **runner.failures}
-            comparison = comparison.model_copy(update={"left_out": left_out, "notes": list(plan.notes)})
+            delivered = [
+                each.epochs for each in contenders if each.name in judgement.weights and each.name not in TREES
+            ]
+            notes = [*plan.notes, *seeds_note(plan, delivered)]
+            comparison = comparison.model_copy(update={"left_out": left_out, "notes": notes})
             model = deliver(runner, plan, contenders, held_out, judgement, comparison)
     return FitResult(model, time.perf_counter() - started)
 
