@@ -61,6 +61,8 @@ def test_classes_of_several_targets(outland, tox, tmp_path):
     assert [name for name in rows[0] if name.startswith("outland_")] == [
         *added,
         "outland_distance",
+        "outland_similarity",
+        "outland_expected_error",
         "outland_flag",
         "outland_problem",
     ]

@@ -22,8 +22,9 @@ def labelled(scaffolds: int, labels: torch.Tensor | None = None) -> PackedGraphs
     """The sample with its labels or others, its molecules dealt to so many scaffolds."""
     smiles, own = bbbp()
     y = torch.tensor(own) if labels is None else labels
-    extra = {"scaffold": torch.arange(len(smiles)) % scaffolds}
-    return replace(read_inputs(smiles).graphs, y=y.float()[:, None], extra=extra)
+    graphs = read_inputs(smiles).graphs
+    extra = {**graphs.extra, "scaffold": torch.arange(len(smiles)) % scaffolds}
+    return replace(graphs, y=y.float()[:, None], extra=extra)
 
 
 def test_metrics():

@@ -257,8 +257,7 @@ def test_trees_with_a_cycle_are_a_sentence(tmp_path):
 
 def test_members_are_averaged_by_their_weights(fitted, tmp_path):
     network, graphs = fitted.model_.members[0], read_inputs(bbbp()[0][:40]).graphs
-    extra = vectors(40).extra
-    graphs = replace(graphs, y=torch.tensor([[0.0], [1.0]] * 20), extra=extra)
+    graphs = replace(graphs, y=torch.tensor([[0.0], [1.0]] * 20))
     forest = fit_forest(graphs, fitted.model_.task, 0, trees=5)
     model = replace(fitted.model_, members=(network, forest), weights=(0.25, 0.75))
     expected = 0.25 * network.outputs(graphs) + 0.75 * forest.outputs(graphs)

@@ -53,8 +53,8 @@ def test_the_virtual_node_pools_only_what_the_mask_lets_through():
         ({"kind": "dmpnn", "jumping": "sum"}, "no jumping"),
         ({"layers": 0}, "backbone.layers must be from 1 to 1000, not 0"),
         ({"dropout": 2.0}, "backbone.dropout must be from 0 to 0.99, not 2"),
-        ({"width": 0}, "backbone.width must be at least 1"),
-        ({"heads": 0}, "backbone.heads must be at least 1"),
+        ({"width": 0}, "backbone.width must be from 1 to 8192"),
+        ({"heads": 0}, "backbone.heads must be from 1 to 1024"),
     ],
 )
 def test_impossible_settings_are_refused(settings, words):

@@ -181,7 +181,7 @@ def test_all_settings_of_a_recipe_are_checked_at_once(tmp_path):
     for line, words in zip(
         found[1:],
         (
-            ("[common.backbone] width", "must be at least"),
+            ("[common.backbone] width", "must be from 1 to 8192"),
             ("[common.train] epocs", "Did you mean 'epochs'?"),
             ("[common.train] batch_size", "takes a whole number, not 'many'"),
             ("[size.method.aai]", "Did you mean 'aia'?"),

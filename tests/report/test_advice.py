@@ -29,7 +29,7 @@ def assessment(value: float | None, shift: ShiftSummary | None = None, rows: int
 
 
 def report(near: int, edge: int = 0, far: int = 0) -> TableReport:
-    return TableReport(Path("out.csv"), near + edge + far, flags=Counter(near=near, edge=edge, far=far))
+    return TableReport(Path("out.csv"), rows=near + edge + far, flags=Counter(near=near, edge=edge, far=far))
 
 
 def outcome(auc: float, p: float = 0.005) -> TwoSample:

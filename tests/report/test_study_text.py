@@ -47,11 +47,11 @@ def test_planned_tests_and_rates_of_error_are_said():
 
 def test_csv_has_every_number():
     rows = list(csv.DictReader(io.StringIO(csv_text(made("cost", scores, words=["train.epochs=2"])))))
-    assert len(rows) == 5 * 7 * 3
+    assert len(rows) == 18 * 7 * 3
     aia = next(row for row in rows if (row["row"], row["column"]) == ("AIA (released)", "motif-base"))
     assert aia["quantity"] == "improvement"
     assert float(aia["mean"]) == pytest.approx(100 * 0.05 / 0.6045, abs=0.01)
-    assert float(aia["p_holm"]) == pytest.approx(4 * 2 / 1024)
+    assert float(aia["p_holm"]) == pytest.approx(17 * 2 / 1024)
     assert aia["verdict"] == "better"
     assert aia["command"].startswith("outland train motif --method aia:released --kind covariate --set")
 

@@ -37,6 +37,8 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 def recover_folder(target: Path) -> None:
     """Put back the folder that was at `target`, if a process was killed in between moving it away and replacing it."""
+    if not target.name:  # the current folder is nobody's model
+        return
     aside = _aside(target)
     if not aside.is_dir() or aside.is_symlink():
         return
