@@ -259,6 +259,8 @@ def test_numbers_that_are_none_are_refused_at_load(tiny, tmp_path, tally):
         if name == "reference.y":
             continue  # an unknown label
         for number in (torch.nan, torch.inf, -torch.inf):
+            if name in ("reference.extra.descriptors", "conformal.scores") and number != number:
+                continue  # a descriptor that RDKit could not compute, a label that is not known
             wrong = saved.tensors[name].clone()
             wrong.view(-1)[-1] = number
             sealed(tmp_path / "model", saved.values, {**saved.tensors, name: wrong})

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +82,8 @@ def fit(
         seconds = 60 * minutes if minutes is not None else default_seconds(len(workshop.rows["train"]))
         if workers is None:
             workers = min(available_cores(), folds) if device == "cpu" else 1
+        if current_process().daemon:
+            workers = 1  # such a process may not have children
         with Runner(workshop, workers, started, seconds).started() as runner:
             plan = _kept_plan(runner, names, seconds)
             contenders, held_out = _out_of_fold(runner, names, plan)

@@ -23,6 +23,8 @@ def check_model(model: TrainedModel) -> None:
         index = torch.arange(len(model.reference))
         parts = dict.fromkeys(("train", "val", "test"), index)
         Splits(model.reference, parts, replace(model.schema, environments=0)).check()
+        if any(bool(values.isinf().any()) for values in model.reference.extra.values() if values.is_floating_point()):
+            raise ValueError("a descriptor of its training molecules is infinite")
     if model.distance is not None:
         _check_distance(model, model.distance)
     _check_uncertainty(model)
