@@ -178,7 +178,7 @@ class MethodCase:
         method = build_method(self.name, schema, SMALL, settings).eval()
         again = rebuild_method(self.name, schema, SMALL, settings, method.state_dict()).eval()
         assert torch.equal(again(whole(graphs)), method(whole(graphs)))
-        wider = dataclasses.replace(SMALL, width=8192)
+        wider = dataclasses.replace(SMALL, width=4096)
         with pytest.raises(ValueError, match="other shapes"):
             rebuild_method(self.name, schema, wider, settings, method.state_dict())
 
