@@ -11,7 +11,7 @@ from outland.training.run_folder import RunFolder
 from tests.faults.children import command
 from tests.faults.harness import begin
 
-WORDS = ["data.limit=48", "backbone.width=8", "train.epochs=40", "train.batch_size=16", "train.checkpoint_every=1000"]
+WORDS = ["data.limit=48", "backbone.width=8", "train.epochs=20", "train.batch_size=16", "train.checkpoint_every=1000"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_run_that_is_asked_to_stop_ends_its_epoch_and_goes_on_to_the_same_byte
     assert "Traceback" not in said
     spec = RunSpec.from_words("motif", "aia", WORDS, seed=1)
     folder, done = RunFolder(tmp_path / "stopped", spec), int(told[1]) + 1
-    assert 0 < done < 40
+    assert 0 < done < 20
     assert [path.name for path in folder.checkpoints.folder.iterdir()] == [f"epoch-{done:05d}"]
     snapshot = read_snapshot(folder.checkpoints.newest())
     assert len(snapshot.values["curves"]) == len(snapshot.values["seconds"]) == done
@@ -63,7 +63,7 @@ def test_a_run_that_is_asked_to_stop_ends_its_epoch_and_goes_on_to_the_same_byte
     whole = run(spec, tmp_path / "whole", device="cpu", cache=cache)
     ours, theirs = ({**vars(record), "timing": None} for record in (resumed, whole))
     assert ours == theirs
-    assert len(RunRecord.read(folder.record_path).timing["epochs"]) == 40
+    assert len(RunRecord.read(folder.record_path).timing["epochs"]) == 20
     ours, theirs = (
         (RunFolder(tmp_path / name, spec).model_path / "tensors.safetensors").read_bytes()
         for name in ("stopped", "whole")
