@@ -1,7 +1,7 @@
-"""Commands, one after another, as on a machine without RDKit and other packages; Molbbbp's raw file is the tests' sample.
+"""Commands in turn, as on a machine without RDKit and other packages; Molbbbp's raw file is the sample of the tests.
 
-The first word is a folder: `modules` in it gets the names of the imported modules, one a line, and `done.json` what became
-of each command. The second word is the commands, as a JSON list of lists of words.
+The first word is a folder: `modules` in it gets the names of the imported modules, one a line, and `done.json` what
+became of each command. The second word is the commands, as a JSON list of lists of words.
 """
 
 import json

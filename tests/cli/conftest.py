@@ -39,7 +39,7 @@ def outland(cache, tmp_path, monkeypatch, capsys, quick_fit):
 
 @pytest.fixture
 def bare(tmp_path):
-    """Commands, all in one process, on a machine without RDKit, other packages and raw files; imports are in `modules`."""
+    """Commands, in one process, on a machine without RDKit, other packages and raw files; imports are in `modules`."""
 
     def call(*commands: list[str], cache: Path = tmp_path / "bare-cache") -> list[Done]:
         folders = {"OUTLAND_CACHE": str(cache), "OUTLAND_DATA": str(tmp_path / "nothing")}
