@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # One thread a process: the tests run side by side, and small tensors gain nothing from a second thread.
+# Each works through a stretch of the tests, so that what a file's tests share is made once, and helps the other at the end.
 WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: help demo test faults faults-short check bench results docs format clean
 
@@ -29,13 +31,13 @@ demo: $(READY)
 	$(BIN)/outland demo
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	$(PYTEST)
 
 faults: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m '' tests/faults
+	$(PYTEST) -m '' tests/faults
 
 faults-short: $(READY)
-	OUTLAND_FAULTS=0.05 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
+	OUTLAND_FAULTS=0.05 $(PYTEST) -m faults tests/faults
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

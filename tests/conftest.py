@@ -1,6 +1,8 @@
 """Data that many tests share. Motif is generated once for all test processes."""
 
+import multiprocessing
 import os
+from multiprocessing import forkserver
 from pathlib import Path
 
 if not Path("/dev/nvidiactl").exists():  # no GPU: Triton interprets the kernels; it asks when it is first imported
@@ -12,6 +14,7 @@ from torch_geometric.data import Data
 
 from outland.datasets import DataFolder, find_dataset
 from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
+from tests.faults.harness import SERVER
 
 if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started another process
     torch.set_num_threads(1)
@@ -29,10 +32,29 @@ def data() -> DataFolder:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory, worker_id) -> Cache:
+def cache(tmp_path_factory) -> Cache:
+    """One cache for all test processes."""
     base = tmp_path_factory.getbasetemp()
-    folder: Path = (base if worker_id == "master" else base.parent) / "outland-cache"
-    return Cache(folder)
+    return Cache((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "outland-cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_workers():
+    """Worker processes are forked from a warm server: spawned ones import PyTorch for seconds, each of them."""
+
+    def context(_: str):
+        forkserver.ensure_running()  # now: where a process is started, interrupts are held back
+        return SERVER
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outland.workers.get_context", context)
+        yield
+
+
+@pytest.fixture
+def spawned_workers(monkeypatch):
+    """Worker processes as users have them."""
+    monkeypatch.setattr("outland.workers.get_context", multiprocessing.get_context)
 
 
 @pytest.fixture(scope="session")

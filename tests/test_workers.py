@@ -43,7 +43,7 @@ def die_half_way(number):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order(workers):
+def test_results_come_in_order(workers, spawned_workers):
     assert list(map_ordered(square, range(50), workers)) == [number * number for number in range(50)]
 
 

@@ -44,8 +44,9 @@ def test_weights_and_statistics_go_the_same_way(name, plain, motif):
     other = plain(splits.schema, WIDTH, 0.0).double()
     other.load_state_dict({plain_name(key): value.clone() for key, value in method.state_dict().items()})
     before = {key: value.clone() for key, value in other.state_dict().items()}
-    stepper, data = Stepper(method, TrainSettings()), splits.graphs.to_data_list()
-    batches = Batches(splits.graphs, splits["train"], 32, shuffle=True, layout="padded")
+    stepper, train = Stepper(method, TrainSettings()), splits["train"]
+    data = dict(zip(train.tolist(), splits.graphs.select(train).to_data_list(), strict=True))
+    batches = Batches(splits.graphs, train, 32, shuffle=True, layout="padded")
 
     for epoch in range(5):
         for place, batch in enumerate(batches.epoch(epoch)):

@@ -1,5 +1,6 @@
 """The command line, called in the tests' own process, and as on a machine with few packages."""
 
+import json
 import os
 import subprocess
 import sys
@@ -38,12 +39,13 @@ def outland(cache, tmp_path, monkeypatch, capsys, quick_fit):
 
 @pytest.fixture
 def bare(tmp_path):
-    """The command line on a machine without RDKit, other packages and raw files; its imports are in `modules`."""
+    """Commands, in one process, on a machine without RDKit, other packages and raw files; imports are in `modules`."""
 
-    def call(*words: str, cache: Path = tmp_path / "bare-cache") -> subprocess.CompletedProcess[str]:
+    def call(*commands: list[str], cache: Path = tmp_path / "bare-cache") -> list[Done]:
         folders = {"OUTLAND_CACHE": str(cache), "OUTLAND_DATA": str(tmp_path / "nothing")}
         environment = {**os.environ, **folders, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "COLUMNS": "200"}
-        command = [sys.executable, "-m", "tests.cli.bare_machine", str(tmp_path / "modules"), *words]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        words = [sys.executable, "-m", "tests.cli.bare_machine", str(tmp_path), json.dumps(commands)]
+        subprocess.run(words, cwd=tmp_path, env=environment, check=True)
+        return [Done(**done) for done in json.loads((tmp_path / "done.json").read_text())]
 
     return call

@@ -30,13 +30,11 @@ def test_prepared_molecules_train_where_rdkit_and_raw_file_are_missing(outland, 
     assert f"prepared/{folder.name}: 298 graphs, 0.02 MiB (outland 0.1.0, numpy" in done.stdout
     words = ["train", "molbbbp", "--domain", "size", "--device", "cpu", "--method", "erm"]
     words += ["--set", "data.limit=20", "--set", "train.epochs=1", "--set", "backbone.width=8"]
-    done = bare(*words)
-    assert done.returncode == 2
-    assert "molecules need RDKit" in done.stderr
-    done = bare("data", "import", "prepared")
-    assert f"imported {folder.name}: 298 graphs" in done.stdout
-    done = bare(*words)
-    assert done.returncode == 0, done.stderr
+    before, imported, after = bare(words, ["data", "import", "prepared"], words)
+    assert before.returncode == 2
+    assert "molecules need RDKit" in before.stderr
+    assert f"imported {folder.name}: 298 graphs" in imported.stdout
+    assert after.returncode == 0, after.stderr
     (record,) = (tmp_path / "runs").glob("*/record.json")
     data = json.loads(record.read_text())["data"]
     assert data["versions"].keys() >= {"rdkit", "scikit-image", "outland", "numpy"}

@@ -61,7 +61,7 @@ def shortened(command: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def folders(motif, cache, tmp_path_factory):
-    """The model folder and the run's folder that the commands name."""
+    """The model folder, the run's folder and the prepared one that the commands name."""
     out, table = tmp_path_factory.mktemp("documented"), TableSettings(str(SAMPLES / "bbbp.csv"), target=("p_np",))
     changes = {"train": {"epochs": 1}, "backbone": SMALL, "data": {"limit": 40}}
     folders = {}
@@ -70,7 +70,8 @@ def folders(motif, cache, tmp_path_factory):
         run(spec, out, device="cpu", cache=cache)
         folders[name] = RunFolder(out, spec).path
     folders["bbbp-p_np-model"] /= "model"
-    return folders
+    export_entry(cache.path({"name": "motif-base-covariate", "seed": 123, "recipe": 2}), out / "prepared")
+    return {**folders, "prepared": out / "prepared"}
 
 
 @pytest.fixture
@@ -89,7 +90,6 @@ def workplace(outland, cache, tmp_path, folders, quick_shift, request):
     if not request.node.callspec.params["command"].startswith("fit"):
         for name, folder in folders.items():
             shutil.copytree(folder, tmp_path / name)
-    export_entry(cache.path({"name": "motif-base-covariate", "seed": 123, "recipe": 2}), tmp_path / "prepared")
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
     (tmp_path / "mine.toml").write_text(recipe.group(1))
     example = re.search(r"```python\n(.*?class Yours\(Method\[.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)

@@ -1,8 +1,4 @@
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -12,8 +8,10 @@ from outland.errors import OutlandError
 from outland.storage.snapshots import read_snapshot
 from outland.training import RunRecord, RunSpec, run
 from outland.training.run_folder import RunFolder
+from tests.faults.children import command
+from tests.faults.harness import begin
 
-WORDS = ["data.limit=48", "backbone.width=8", "train.epochs=40", "train.batch_size=16", "train.checkpoint_every=1000"]
+WORDS = ["data.limit=48", "backbone.width=8", "train.epochs=20", "train.batch_size=16", "train.checkpoint_every=1000"]
 
 
 @pytest.mark.parametrize(
@@ -30,37 +28,32 @@ def test_what_is_no_duration_gets_a_sentence(words):
         parse_duration(words)
 
 
-def begin(*words, cache):
-    """A command in a process of its own."""
-    environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-u", "-m", "outland", *map(str, words), "--device", "cpu"]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def stop_in_its_middle(process):
-    """Send SIGTERM once the first epoch is over, as the log says; status and what was said."""
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if "epoch 0" in line:
-            break
+def stopped(words, begun, log, cache):
+    """Status and words of a command that gets SIGTERM in a process of its own, once it has begun and a while later."""
+    process = begin(command, [*map(str, words), "--device", "cpu"], log, cache.folder)
+    until = time.monotonic() + 60
+    while not begun():
+        assert time.monotonic() < until
+        assert process.is_alive(), log.read_text()
+        time.sleep(0.01)
     time.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, "".join(said) + err, out
+    process.terminate()
+    process.join(60)
+    return process.exitcode, " ".join(log.read_text().split())
 
 
 def test_a_run_that_is_asked_to_stop_ends_its_epoch_and_goes_on_to_the_same_bytes(motif, cache, tmp_path):
     sets = [part for word in WORDS for part in ("--set", word)]
     words = ["train", "motif", "--method", "aia", "--seed", "1", *sets, "--out", tmp_path / "stopped"]
-    status, err, out = stop_in_its_middle(begin(*words, cache=cache))
-    assert status == 143, err + out
-    told = re.search(r"Stopped after epoch (\d+), with a checkpoint\. The same command with --resume goes on", err)
-    assert told, err
-    assert "Traceback" not in err
+    log = tmp_path / "log"
+    status, said = stopped(words, lambda: log.exists() and "epoch 0" in log.read_text(), log, cache)
+    assert status == 143, said
+    told = re.search(r"Stopped after epoch (\d+), with a checkpoint\. The same command with --resume goes on", said)
+    assert told, said
+    assert "Traceback" not in said
     spec = RunSpec.from_words("motif", "aia", WORDS, seed=1)
     folder, done = RunFolder(tmp_path / "stopped", spec), int(told[1]) + 1
-    assert 0 < done < 40
+    assert 0 < done < 20
     assert [path.name for path in folder.checkpoints.folder.iterdir()] == [f"epoch-{done:05d}"]
     snapshot = read_snapshot(folder.checkpoints.newest())
     assert len(snapshot.values["curves"]) == len(snapshot.values["seconds"]) == done
@@ -70,7 +63,7 @@ def test_a_run_that_is_asked_to_stop_ends_its_epoch_and_goes_on_to_the_same_byte
     whole = run(spec, tmp_path / "whole", device="cpu", cache=cache)
     ours, theirs = ({**vars(record), "timing": None} for record in (resumed, whole))
     assert ours == theirs
-    assert len(RunRecord.read(folder.record_path).timing["epochs"]) == 40
+    assert len(RunRecord.read(folder.record_path).timing["epochs"]) == 20
     ours, theirs = (
         (RunFolder(tmp_path / name, spec).model_path / "tensors.safetensors").read_bytes()
         for name in ("stopped", "whole")
@@ -92,18 +85,10 @@ def test_several_runs_that_are_asked_to_stop_say_how_to_go_on(words, motif, cach
     if words[0] == "tune":
         pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'outland[tune]'")
     small = ["--set", "data.limit=48", "--set", "backbone.width=8", "--out", tmp_path]
-    process = begin(*words, *small, cache=cache)
-    until = time.monotonic() + 60
-    while not list(tmp_path.rglob("spec.json")):
-        assert time.monotonic() < until
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 143, out + err
-    assert "The same command" in err
-    assert "Traceback" not in err
+    status, said = stopped([*words, *small], lambda: list(tmp_path.rglob("spec.json")), tmp_path / "log", cache)
+    assert status == 143, said
+    assert "The same command" in said
+    assert "Traceback" not in said
     assert not list(tmp_path.rglob("failure.json"))
     begun, done = list(tmp_path.rglob("spec.json")), list(tmp_path.rglob("record.json"))
     assert len(begun) < 3

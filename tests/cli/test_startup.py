@@ -22,11 +22,11 @@ HEAVY = {
 
 @pytest.fixture
 def imported(bare, motif, cache, tmp_path):
-    """Heavy modules that a command imports where Motif is prepared."""
+    """Heavy modules that commands import where Motif is prepared."""
 
-    def call(*words: str) -> set[str]:
-        done = bare(*words, cache=cache.folder)
-        assert done.returncode == 0, done.stderr
+    def call(*commands: list[str]) -> set[str]:
+        for done in bare(*commands, cache=cache.folder):
+            assert done.returncode == 0, done.stderr
         return HEAVY & {*(tmp_path / "modules").read_text().split()}
 
     return call
@@ -34,11 +34,11 @@ def imported(bare, motif, cache, tmp_path):
 
 def test_training_imports_no_heavy_module(imported, tmp_path):
     words = ["train", "motif", "--set", "data.limit=30", "--set", "train.epochs=1", "--set", "backbone.width=8"]
-    assert imported(*words, "--device", "cpu") == set()
+    assert imported([*words, "--device", "cpu"]) == set()
     assert len(list((tmp_path / "runs").glob("*/record.json"))) == 1
 
 
 def test_a_study_imports_no_heavy_module_before_its_report(imported):
-    assert imported("study", "covariate", "--only", "erm/motif-base", "--dry-run") == set()
-    words = ["study", "covariate", "--only", "erm/motif-base", "--seeds", "1", "--limit", "30", "--epochs", "1"]
-    assert imported(*words, "--set", "backbone.width=8", "--shard", "1/1", "--device", "cpu") == set()
+    study = ["study", "covariate", "--only", "erm/motif-base"]
+    words = [*study, "--seeds", "1", "--limit", "30", "--epochs", "1", "--set", "backbone.width=8"]
+    assert imported([*study, "--dry-run"], [*words, "--shard", "1/1", "--device", "cpu"]) == set()

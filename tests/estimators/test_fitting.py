@@ -1,10 +1,7 @@
 """A table into a model that is judged by folds and trained on all rows."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import asdict
 
@@ -23,6 +20,8 @@ from outland.models.evaluation import auc
 from outland.spec import RunSpec, load_rows
 from outland.tables.folds import make_folds
 from tests.conftest import make_fits_quick
+from tests.faults.children import command
+from tests.faults.harness import begin
 from tests.models.cases import TABLE
 
 WORDS = ["train.epochs=2", "backbone.width=8", "backbone.layers=3", "data.limit=60"]
@@ -164,14 +163,14 @@ def test_other_domains_hold_out_what_will_be_new(domain, cache, tmp_path, quick_
 
 def test_a_fit_that_is_killed_goes_on_and_gives_the_same(cache, tmp_path):
     words = [word for setting in WORDS for word in ("--set", setting)]
-    command = [sys.executable, "-m", "outland", "fit", str(TABLE), "--target", "p_np", *words, "--method", "erm"]
-    command += ["--seed", "1", "--runs", str(tmp_path / "killed"), "--out", str(tmp_path / "model"), "--folds", "2"]
-    environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not [*(tmp_path / "killed").glob("*/erm-fold*")]:
+    words = ["fit", str(TABLE), "--target", "p_np", *words, "--method", "erm", "--seed", "1", "--folds", "2"]
+    words += ["--runs", str(tmp_path / "killed"), "--out", str(tmp_path / "model")]
+    process = begin(command, words, tmp_path / "log", cache.folder)
+    while process.is_alive() and not [*(tmp_path / "killed").glob("*/erm-fold*")]:
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (tmp_path / "model").exists()
     folders = {name: tmp_path / name for name in ("killed", "whole")}
     models = [fit(spec(), folder, method="erm", folds=2, workers=1, cache=cache).model for folder in folders.values()]

@@ -1,4 +1,4 @@
-"""Children that are killed. They are forked from one warm server, so that each costs milliseconds and not an import."""
+"""Children, often killed. They are forked from one warm server, so that each costs milliseconds and not an import."""
 
 import multiprocessing
 import os
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["tests.faults.children"])
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["tests.faults.children"])
 PATIENCE = 120.0  # seconds after which a child hangs
 REPETITIONS = float(os.environ.get("OUTLAND_FAULTS", "1"))  # 0.05 is `make faults-short`, 10 tries ten times as much
 
@@ -27,7 +27,7 @@ def some(values: Sequence[Any]) -> Sequence[Any]:
 
 def begin(work: Callable[..., Any], *given: Any) -> Any:
     """A child at work."""
-    child = _server.Process(target=work, args=given, daemon=True)
+    child = SERVER.Process(target=work, args=given, daemon=True)
     child.start()
     return child
 

@@ -108,7 +108,7 @@ def _build_in_turn(folder, log):
 
 def test_processes_that_want_the_same_entry_build_it_once(tmp_path):
     log = tmp_path / "log"
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # a spawned process would spend seconds on imports
     workers = [context.Process(target=_build_in_turn, args=(tmp_path / "c", log)) for _ in range(3)]
     for worker in workers:
         worker.start()

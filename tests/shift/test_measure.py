@@ -19,8 +19,13 @@ from tests.shift.cases import QUICK, TINY, gcs_at, random_graphs
 ROUGH = ShiftSettings(trials=1, most=60, folds=3, steps=20)
 
 
-def test_far_sets_are_far_and_equal_ones_are_not():
-    far = measure_shift(random_graphs(80, seed=1), random_graphs(80, seed=2, offset=3.0), settings=QUICK)
+@pytest.fixture(scope="module")
+def far():
+    """Two sets far apart, measured."""
+    return measure_shift(random_graphs(80, seed=1), random_graphs(80, seed=2, offset=3.0), settings=QUICK)
+
+
+def test_far_sets_are_far_and_equal_ones_are_not(far):
     assert far.covariate.mean > 0.5
     assert gcs_at(far, 1e-6) > 0.9
     assert far.null.mean <= 0.01 + 1e-9
@@ -122,12 +127,11 @@ def test_progress_is_shown_only_if_it_is_wanted(monkeypatch):
     assert seen == [6]
 
 
-def test_the_threshold_comes_from_the_null_and_not_from_the_two_sets():
+def test_the_threshold_comes_from_the_null_and_not_from_the_two_sets(far):
     """Sets far apart are so at every ε: chosen by them it would be the smallest, and the null 0 there."""
-    result = measure_shift(random_graphs(80, seed=1), random_graphs(80, seed=2, offset=3.0), settings=QUICK)
-    assert 0.0095 < result.null.mean <= 0.01 + 1e-9
-    assert result.covariate.mean > 0.5
-    assert gcs_at(result, 1e-15) > 0.1
+    assert 0.0095 < far.null.mean <= 0.01 + 1e-9
+    assert far.covariate.mean > 0.5
+    assert gcs_at(far, 1e-15) > 0.1
 
 
 def test_a_constant_feature():

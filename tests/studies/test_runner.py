@@ -1,12 +1,10 @@
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 from outland.studies.runner import run_study
 from outland.training import RunRecord, RunSpec, run
+from tests.faults.children import command
+from tests.faults.harness import begin
 from tests.studies.cases import SETS, ablation_cells
 
 
@@ -14,14 +12,13 @@ def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_pa
     words = ["study", "ablation", "--seeds", "2", "--epochs", "5", "--limit", "48", "--set", "backbone.width=8"]
     words += ["--set", "train.checkpoint_every=1"]
     words += ["--only", "*/motif-base", "--out", str(tmp_path / "studies"), "--device", "cpu"]
-    environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-m", "outland", *words], env=environment, stderr=subprocess.PIPE)
+    process = begin(command, words, tmp_path / "log", cache.folder)
     runs = tmp_path / "studies" / "runs"
     try:
         begun = _wait_for_a_begun_run(process, runs, done=3)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.join()
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/record.json")}
     assert 3 <= len(before) < 10
     for path in before:
@@ -50,14 +47,14 @@ def test_killed_study_goes_on_and_renders_its_page(motif, outland, cache, tmp_pa
 def _wait_for_a_begun_run(process, runs, done):
     """The record-to-be of a run that is under way when so many are done."""
     until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
+    while time.monotonic() < until and process.is_alive():
         if len(list(runs.glob("*/record.json"))) >= done:
             for folder in runs.glob("*/checkpoints/epoch-*"):
                 record = folder.parents[1] / "record.json"
                 if not record.exists():
                     return record
         time.sleep(0.005)
-    raise AssertionError(f"no run was seen under way: {process.communicate()}")
+    raise AssertionError("no run was seen under way")
 
 
 def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, monkeypatch):

@@ -1,10 +1,6 @@
 import csv
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -18,6 +14,8 @@ from outland.training import RunRecord, RunSpec, evaluate, prepare, run
 from outland.training.run_folder import RunFolder
 from outland.training.runs import Training
 from tests.conftest import SAMPLES
+from tests.faults.children import command
+from tests.faults.harness import begin, finish
 
 WORDS = ["data.limit=96", "backbone.width=8", "train.epochs=5", "train.batch_size=16"]
 
@@ -56,24 +54,23 @@ def test_run_leaves_record_and_model(tmp_path, cache):
 def test_run_killed_in_its_middle_ends_with_the_same_record(tmp_path, cache):
     expected = run(spec(), tmp_path / "whole", cache=cache)
     words = [word for setting in [*WORDS, "train.checkpoint_every=1"] for word in ("--set", setting)]
-    command = [sys.executable, "-m", "outland", "train", "motif", "--method", "aia", "--seed", "1", *words]
-    command += ["--out", str(tmp_path / "killed"), "--device", "cpu"]
-    environment = {**os.environ, "OUTLAND_CACHE": str(cache.folder), "OMP_NUM_THREADS": "1"}
+    words = ["train", "motif", "--method", "aia", "--seed", "1", *words, "--device", "cpu"]
+    given = [*words, "--out", str(tmp_path / "killed"), "--resume"], tmp_path / "log", cache.folder
     folder = RunFolder(tmp_path / "killed", spec())
     kills = 0
     for wanted in (1, 3):
-        process = subprocess.Popen([*command, "--resume"], env=environment, stdout=subprocess.DEVNULL)
-        while process.poll() is None:
+        process = begin(command, *given)
+        while process.is_alive():
             if (folder.path / "checkpoints" / f"epoch-{wanted:05d}").exists():
-                process.send_signal(signal.SIGKILL)
+                process.kill()
                 kills += 1
                 break
             time.sleep(0.002)
-        process.wait()
+        process.join()
     assert kills == 2
     assert not folder.record_path.exists()
-    done = subprocess.run([*command, "--resume"], env=environment, capture_output=True, text=True, check=True)
-    assert "record.json" in done.stdout
+    finish(command, *given)
+    assert "record.json" in (tmp_path / "log").read_text()
     record = RunRecord.read(folder.record_path)
     ours, theirs = comparable(record), json.loads(json.dumps(comparable(expected)))
     assert ours["spec"]["train"].pop("checkpoint_every") == 1
