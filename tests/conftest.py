@@ -1,6 +1,7 @@
 """Data that many tests share. Motif is generated once for all test processes."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 if not Path("/dev/nvidiactl").exists():  # no GPU: Triton interprets the kernels; it asks when it is first imported
@@ -20,6 +21,17 @@ if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started anot
 SAMPLES = Path(__file__).parent / "data"
 
 
+def pytest_addoption(parser):
+    """Know the settings of pytest-timeout where it is not installed, as on a machine that is there for its GPU."""
+    if find_spec("pytest_timeout") is None:
+        parser.addini("timeout", "seconds after which a test fails, if pytest-timeout is installed")
+
+
+def pytest_configure(config):
+    if find_spec("pytest_timeout") is None:
+        config.addinivalue_line("markers", "timeout(seconds): of one test, if pytest-timeout is installed")
+
+
 @pytest.fixture(scope="session")
 def data() -> DataFolder:
     """The full raw files, in the folder that `OUTLAND_DATA` names."""
@@ -29,9 +41,9 @@ def data() -> DataFolder:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory, worker_id) -> Cache:
+def cache(tmp_path_factory) -> Cache:
     base = tmp_path_factory.getbasetemp()
-    folder: Path = (base if worker_id == "master" else base.parent) / "outland-cache"
+    folder: Path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "outland-cache"
     return Cache(folder)
 
 
