@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from importlib.util import find_spec
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -21,6 +22,17 @@ if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started anot
 
 
 SAMPLES = Path(__file__).parent / "data"
+
+
+def pytest_addoption(parser):
+    """Know the settings of pytest-timeout where it is not installed, as on a machine that is there for its GPU."""
+    if find_spec("pytest_timeout") is None:
+        parser.addini("timeout", "seconds after which a test fails, if pytest-timeout is installed")
+
+
+def pytest_configure(config):
+    if find_spec("pytest_timeout") is None:
+        config.addinivalue_line("markers", "timeout(seconds): of one test, if pytest-timeout is installed")
 
 
 @pytest.fixture(scope="session")

@@ -38,14 +38,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def printable(text: str, most: int = 2000) -> str:
-    """A stranger's words, safe to print: no control characters, and not without end.
+def printable(text: str, most: int | None = 2000) -> str:
+    """A stranger's words, safe to print: no control characters, and not without end, unless `most` is None.
 
     >>> printable("a" + chr(27) + "[31mb")
     'a?[31mb'
     """
-    shown = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text[:most])
-    return shown if len(text) <= most else f"{shown}…"
+    shown = text[:most]
+    if not shown.isprintable():
+        shown = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in shown)
+    return shown if most is None or len(text) <= most else f"{shown}…"
 
 
 def listed(names: Iterable[str], last: str = "and", most: int = 10) -> str:

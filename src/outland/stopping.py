@@ -4,7 +4,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -12,6 +12,7 @@ from outland.errors import OutlandError
 
 PATIENCE = 20.0  # seconds between the request and the moment at which nothing more is waited for
 _stop_at, _give_up_at = math.inf, math.inf
+_listeners: list[Callable[[], None]] = []  # called when SIGTERM asks to stop
 
 
 class Stopped(OutlandError):
@@ -62,6 +63,8 @@ def stop_on_sigterm() -> Iterator[None]:
             now = time.monotonic()
             _stop_at, _give_up_at = min(_stop_at, now), min(_give_up_at, now + PATIENCE)
             requests.append(number)
+            for listener in _listeners:
+                listener()
 
         signal.signal(signal.SIGTERM, request)
         try:
@@ -70,6 +73,16 @@ def stop_on_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if requests:
             raise Stopped("stopped, as SIGTERM asked")
+
+
+@contextmanager
+def told_of_sigterm(listener: Callable[[], None]) -> Iterator[None]:
+    """Context in which `listener` is called when SIGTERM asks to stop: worker processes have to be told."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 @contextmanager

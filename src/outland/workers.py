@@ -14,14 +14,17 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, TypeVar
 
 from outland.errors import OutlandError
+from outland.stopping import Stopped, stop_on_sigterm, told_of_sigterm
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_SIGNALS = [signal.SIGINT, signal.SIGTERM]  # a process handles them once it is ready
 
 
 def available_cores() -> int:
@@ -73,18 +76,24 @@ def _processes(function: Callable[[Any], Any], workers: int) -> Iterator[SimpleQ
 
     They are spawned: a fork would inherit the locks of torch's threads and of the cache.
     """
-    context, processes = get_context("spawn"), []
+    context, processes = get_context("spawn"), list[SpawnProcess]()
     idle: SimpleQueue[Connection] = SimpleQueue()
+
+    def terminate() -> None:
+        for process in processes:
+            process.terminate()
+
     try:
         for _ in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(function, theirs), daemon=True)
-            with _hidden_script(), _delayed_interrupts():
+            with _hidden_script(), _delayed_signals():
                 process.start()
             theirs.close()
             processes.append(process)
             idle.put(ours)
-        yield idle
+        with told_of_sigterm(terminate):
+            yield idle
     finally:
         for process in processes:
             process.kill()
@@ -112,9 +121,9 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError, Stopped), stop_on_sigterm():
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         while True:
             pipe.send(_call(function, pipe.recv()))
 
@@ -132,13 +141,13 @@ def _call(function: Callable[[Any], Any], item: Any) -> tuple[Any, Exception | N
 
 
 @contextmanager
-def _delayed_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C from processes that are started here while they import: they inherit the mask of signals."""
+def _delayed_signals() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM from processes that are started here while they import: they inherit the mask."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # it would be started now, and unblock signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:

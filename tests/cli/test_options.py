@@ -77,8 +77,10 @@ def test_a_run_that_is_asked_to_stop_ends_its_epoch_and_goes_on_to_the_same_byte
         ["train", "motif", "--method", "erm", "--seeds", "3", "--set", "train.epochs=400"],
         ["study", "ablation", "--only", "ERM/motif-base", "--seeds", "3", "--epochs", "400"],
         ["tune", "motif", "--method", "erm", "--trials", "3", "--epochs", "400"],
+        ["study", "ablation", "--only", "ERM/motif-base", "--seeds", "3", "--epochs", "400", "--workers", "2"],
+        ["tune", "motif", "--method", "erm", "--trials", "3", "--epochs", "400", "--workers", "2"],
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: f"{words[0]}-workers" if "--workers" in words else words[0],
 )
 def test_several_runs_that_are_asked_to_stop_say_how_to_go_on(words, motif, cache, tmp_path):
     """Nothing is begun afterwards, and what was under way has a checkpoint, and is no failure."""

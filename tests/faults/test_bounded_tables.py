@@ -1,6 +1,7 @@
 """Small files that unpack to more than there is: each ends in a sentence, in seconds and a gigabyte."""
 
 import gzip
+import os
 import resource
 import signal
 import threading
@@ -115,15 +116,15 @@ def test_a_wide_table_is_predicted_in_bounded_memory(model_folder, tmp_path, tal
 
 
 def test_a_table_that_is_edited_while_it_is_read_is_not_cached(tmp_path, monkeypatch, tally):
-    path, edits = tmp_path / "t.csv", ["append", "rewrite", "swap", "there and back"]
+    path, edits = tmp_path / "t.csv", ["append", "rewrite", "swap", "there and back", "times too"]
     first = "smiles,y\n" + "".join(f"{'C' * (n % 40 + 1)}O,{n % 2}\n" for n in range(400))
     other = first.replace(",0\n", ",1\n").replace("CCCO,1", "CCCO,0")
     for edit in edits:
         path.write_text(first)
-        table, cache = TableSettings(str(path), target=("y",)).opened(), Cache(tmp_path / edit)
+        table, cache, times = TableSettings(str(path), target=("y",)).opened(), Cache(tmp_path / edit), path.stat()
         kept, calls = reading.read_rows, []
 
-        def edited(name, columns=None, edit=edit, kept=kept, calls=calls):
+        def edited(name, columns=None, edit=edit, kept=kept, calls=calls, times=times):
             calls.append(name)
             if edit == "swap" and len(calls) == 2:
                 (tmp_path / "new.csv").write_text(other)
@@ -131,8 +132,10 @@ def test_a_table_that_is_edited_while_it_is_read_is_not_cached(tmp_path, monkeyp
             elif len(calls) == 2:
                 path.write_text(first + "CCN,1\n" if edit == "append" else other)
             yield from kept(name, columns)
-            if edit == "there and back":
+            if edit in ("there and back", "times too"):
                 path.write_text(first)
+            if edit == "times too":
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
         monkeypatch.setattr("outland.tables.smiles_table.read_rows", edited)
         with pytest.raises(OutlandError, match="has changed while it was read"):

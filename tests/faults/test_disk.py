@@ -10,7 +10,8 @@ from tests.faults.harness import finish, some, status, told
 from tests.faults.test_kills import litter, records
 
 pytestmark = pytest.mark.faults
-SETS = ["--set", "train.epochs=6", "--set", "data.limit=24", "--set", "backbone.width=8"]
+SETS = ["--set", "train.epochs=6", "--set", "train.checkpoint_every=1", "--set", "data.limit=24"]
+SETS += ["--set", "backbone.width=8"]
 TRAIN = ["train", str(children.TABLE), "--target", "p_np", "--method", "erm", *SETS, "--device", "cpu", "--resume"]
 STUDY = ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "2", *SETS, "--device", "cpu"]
 TUNE = ["tune", "motif", "--method", "erm", "--trials", "2", *SETS, "--device", "cpu"]

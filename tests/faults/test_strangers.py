@@ -135,7 +135,14 @@ def test_links_inside_a_run_are_not_followed(motif, cache, tmp_path, tally):
     (folder.path / "record.json").symlink_to(tmp_path / "victim.json")
     run(spec, tmp_path / "runs", device="cpu", cache=cache, force=True)
     assert not (tmp_path / "victim.json").exists()
-    tally("faults", "links inside runs", 5)
+    folder.path.rename(outside / "run")
+    before = sorted(outside.rglob("*"))
+    folder.path.symlink_to(outside / "run")
+    for how in ({"force": True}, {"resume": True}):
+        with pytest.raises(OutlandError, match="symbolic link"):
+            run(spec, tmp_path / "runs", device="cpu", cache=cache, **how)
+    assert sorted(outside.rglob("*")) == before
+    tally("faults", "links inside runs", 7)
 
 
 def test_a_model_that_is_links(tiny, tmp_path, tally):
@@ -278,67 +285,6 @@ def test_variances_below_zero_are_refused_at_load(tiny, tmp_path, tally):
     tally("inputs", "numbers that are none")
 
 
-def test_a_record_counts_for_its_own_run_only(motif, cache, tmp_path, tally):
-    from outland.studies.runner import run_study
-
-    study = find_study("covariate")
-    words = ["train.epochs=1", "data.limit=24", "backbone.width=8"]
-    cells = study.cells(3, words, ["ERM/motif-base"])
-    run_study(study, study.cells(1, words, ["ERM/motif-base"]), tmp_path, device="cpu", cache=cache)
-    first, *others = [RunStore(study, tmp_path).run_folder(spec) for spec in cells[0].specs]
-    plain = json.loads(first.record_path.read_text())
-    for number, folder in enumerate(others):
-        folder.path.mkdir()
-        named = plain if number else {**plain, "key": folder.spec.key}  # by somebody who has read the first error
-        folder.record_path.write_text(json.dumps(named))
-    results = Results.read(study, cells, tmp_path, words)
-    assert [len(records) for records in results.records.values()] == [1]
-    assert len(results.problems) == 2
-    assert all("record of another run" in problem for problem in results.problems)
-    with pytest.raises(OutlandError, match="record of another run"):
-        run(cells[0].specs[1], tmp_path / "runs", resume=True, device="cpu", cache=cache)
-    assert run_study(study, cells, tmp_path, device="cpu", cache=cache).states == {"done": 1, "failed": 2}
-    tally("inputs", "copied records", 2)
-
-
-@pytest.mark.parametrize("mapped", [False, True])
-def test_a_cache_entry_changed_while_a_run_reads_it(mapped, motif, cache, tmp_path, monkeypatch, tally):
-    """Small ones are read once; large ones are looked at again before the record is written."""
-    from outland.storage import tensors
-    from outland.training.callbacks import Callback
-
-    own = Cache(shutil.copytree(cache.folder, tmp_path / "cache"))
-    spec = RunSpec.make("motif", "erm", changes=TINY)
-    undisturbed = run(spec, tmp_path / "calm", device="cpu", cache=own)
-    if mapped:
-        monkeypatch.setattr(tensors, "IN_MEMORY", 0)
-
-    class Overwrite(Callback):
-        def for_run(self, spec):
-            return self
-
-        def on_epoch_end(self, row, metric):
-            (path,) = (entry / "tensors.safetensors" for entry in own.loaded if entry.name.startswith("motif"))
-            with path.open("r+b") as stream:
-                size = stream.seek(0, 2)
-                stream.seek(size // 2)
-                stream.write(bytes(size // 4))
-                if not mapped:
-                    stream.truncate(size // 3)
-
-    def disturbed():
-        return run(spec, tmp_path / "runs", device="cpu", cache=own, callback=Overwrite())
-
-    if mapped:
-        with pytest.raises(OutlandError, match="was changed while it was in use"):
-            disturbed()
-        assert not RunFolder(tmp_path / "runs", spec).record_path.exists()
-    else:
-        same = disturbed()
-        assert same.model_dump(exclude={"timing"}) == undisturbed.model_dump(exclude={"timing"})
-    tally("faults", "cache entries changed under a run")
-
-
 def test_what_strangers_write_is_no_markup_and_no_command(finished, tmp_path, capsys, monkeypatch, tally):
     from outland.cli.tune import _show
     from outland.progress import screen
@@ -352,6 +298,8 @@ def test_what_strangers_write_is_no_markup_and_no_command(finished, tmp_path, ca
     trial = {"number": 1, "state": "complete", "value": 1.0, "params": {"lr": "[/b]"}, "epochs": 1}
     _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
     screen().print("[/b] a: [red]")
+    trial["params"]["lr"] = "\x1b]0;owned\x07"
+    _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
     (tmp_path / "mine.toml").write_text(
         'datasets = ["[/b]"]\nabout = "[/b]"\n[common.train]\nepochs = { value = 1, source = "[/b]" }\n'
     )
@@ -361,5 +309,8 @@ def test_what_strangers_write_is_no_markup_and_no_command(finished, tmp_path, ca
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code in (0, None)
-    assert len(re.findall(re.escape("[/b]"), capsys.readouterr().out)) >= 3
-    tally("inputs", "markup", 4)
+    printed = capsys.readouterr()
+    assert len(re.findall(re.escape("[/b]"), printed.out)) >= 3
+    assert "owned" in printed.out
+    assert not {"\x1b", "\x07"} & set(printed.out + printed.err)
+    tally("inputs", "markup and terminal commands", 5)

@@ -130,7 +130,26 @@ def test_memory_of_ended_runs_is_released_before_a_run_alone_fails():
     fleet = Fleet([Load()] * 2, width=1, script=script)
     result = fleet.run(MemoryBudget(lambda: 1e9, release))
     assert (sorted(result.records), result.failures) == ([0, 1], {})
-    assert (releases, fleet.restarts, fleet.scheduler.width) == ([1], [1], 1)
+    assert (releases[0], fleet.restarts, fleet.scheduler.width) == (1, [1], 1)
+
+
+def test_a_run_alone_has_the_memory_of_all_that_ended_before_it():
+    """There is room for one at a time; each was put off before, and what the one before it held is still held."""
+    held = [0]
+
+    def script(index, step):
+        if step == 0:
+            if held[0]:
+                raise torch.OutOfMemoryError
+            held[0] = 1
+
+    def release():
+        held[0] = 0
+
+    fleet = Fleet([Load()] * 4, width=4, script=script)
+    result = fleet.run(MemoryBudget(lambda: 1e9, release))
+    assert (sorted(result.records), result.failures) == ([0, 1, 2, 3], {})
+    assert fleet.scheduler.width == 1
 
 
 def test_a_run_that_releasing_does_not_help_fails_in_the_end():

@@ -7,6 +7,7 @@ import typer
 
 from outland.cli import options
 from outland.errors import OutlandError
+from outland.progress import echo, screen
 
 app = typer.Typer(help="Prepare, import, verify, count and draw datasets.", no_args_is_help=True)
 GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's generator or splitter.")]
@@ -71,10 +72,10 @@ def prepare(
         if out is not None and domain is None and not Path(dataset).is_file():
             for other in source.domains[1:]:
                 _load(dataset, other, kind, seed, data, cache)
-    typer.echo(f"cache: {cache.folder}")
+    echo(f"cache: {cache.folder}")
     if out is not None:
         for path in cache.loaded:
-            typer.echo(f"{writable_folder(out)}/{export_entry(path, out)}")
+            echo(f"{writable_folder(out)}/{export_entry(path, out)}")
 
 
 @app.command("import")
@@ -91,8 +92,8 @@ def import_(
     for folder in folders:
         for each in portable_folders(folder):
             entry, is_new = import_entry(cache, each)
-            typer.echo(f"{'imported' if is_new else 'already there:'} {entry}")
-    typer.echo(f"cache: {cache.folder}")
+            echo(f"{'imported' if is_new else 'already there:'} {entry}")
+    echo(f"cache: {cache.folder}")
 
 
 @app.command()
@@ -106,7 +107,7 @@ def verify(
     verdicts = source.verify(splits, domain, kind)
     for part in splits.parts:
         word = {True: "as published", False: "DIFFERENT", None: "no published fingerprint"}[verdicts.get(part)]
-        typer.echo(f"{dataset} {domain} {kind} {part}: {word}")
+        echo(f"{dataset} {domain} {kind} {part}: {word}")
     if not all(verdicts.values()):
         raise OutlandError("these graphs are not the published ones")
 
@@ -119,13 +120,11 @@ def table(
     data: options.Data = None,
 ) -> None:
     """Count graphs, nodes and edges beside the paper's table, cell by cell."""
-    from rich.console import Console
-
     from outland.datasets import DataFolder
     from outland.report.counts import compare_counts, counts_table
 
     cells, notes = compare_counts(only or [], DataFolder(data))
-    Console().print(counts_table(cells), *notes, sep="\n")
+    screen().print(counts_table(cells), *notes, sep="\n")
 
 
 @app.command()
@@ -155,4 +154,4 @@ def show(
     picture = out or Path(f"{Path(dataset).name.split('.')[0]}-{domain}.png")
     writable_folder(picture.parent)
     draw_gallery(source, splits, picture, data)
-    typer.echo(f"picture: {picture}")
+    echo(f"picture: {picture}")

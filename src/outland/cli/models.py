@@ -9,6 +9,7 @@ import typer
 
 from outland.cli import options
 from outland.errors import CannotWrite, OutlandError, counted, unknown
+from outland.progress import echo, screen
 
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet, SDF, .smi or Excel; - is standard input.")
@@ -81,7 +82,6 @@ def fit(
     """
     from outland.estimators.fitting import fit as fit_model
     from outland.models.folder import reserved, save_model
-    from outland.progress import screen
     from outland.report.dataset_text import print_description
     from outland.report.fit_summary import contender_table, summary_sentences
     from outland.settings import parse_assignments
@@ -194,7 +194,7 @@ def predict(
     test = fast_shift(loaded, graphs, data=files) if shift and enough else None
     measured = shift_from_training(loaded, graphs, data=files) if gcs and enough else None
     lines = [*advise(loaded, report, test, measured), *prediction_lines(loaded, report, coverage), *lines]
-    typer.echo("\n".join(lines), err=path == Path("-"))
+    echo("\n".join(lines), err=path == Path("-"))
 
 
 def _label_lines(model: Any, path: Path, report: Any) -> list[str]:
@@ -237,7 +237,6 @@ def evaluate(
     from outland.models import evaluate_models, load_model
     from outland.models.flag_scores import scores_by_flag
     from outland.models.named_graphs import load_labelled_table, load_part
-    from outland.progress import screen
     from outland.report.summaries import evaluation_notes, evaluation_table, flag_table
 
     loaded = load_model(model, device, trust_code)
@@ -254,7 +253,7 @@ def evaluate(
     if as_json:
         plain: dict[str, Any] = {"model": str(model), "data": data, "notes": notes}
         plain |= {"scores": [score.model_dump() for score in scores], "flags": [score.model_dump() for score in flags]}
-        typer.echo(json.dumps(plain, indent=1))
+        echo(json.dumps(plain, indent=1))
         return
     shown = screen(soft_wrap=True)
     shown.print(evaluation_table(loaded, scores, Path(data).name if is_table(data) else data))
@@ -329,7 +328,7 @@ def explain(
     writable_folder(path.parent)
     write_text(path, explain_page(loaded, explained, title, more, target))
     first = f", the first of {title}; --most draws more" if more else ""
-    typer.echo(f"{path}: {counted(len(explained.rows), loaded.kind[:-1])}{first}")
+    echo(f"{path}: {counted(len(explained.rows), loaded.kind[:-1])}{first}")
     if atoms is not None:
-        typer.echo(f"{atoms}: {counted(write_atoms(explained, atoms), 'atom')}")
-    typer.echo("\n".join(row_notes(loaded, explained)))
+        echo(f"{atoms}: {counted(write_atoms(explained, atoms), 'atom')}")
+    echo("\n".join(row_notes(loaded, explained)))

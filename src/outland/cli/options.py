@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from outland.errors import OutlandError
+from outland.progress import echo
 
 
 def _folder(path: Path | None) -> Path | None:
@@ -111,10 +112,10 @@ def stoppable(advice: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.secho(f"\nStopped. {advice}", err=True)
+        echo(f"\nStopped. {advice}", err=True)
         raise typer.Exit(130) from None
     except Stopped as stopped:
-        typer.secho(f"{str(stopped)[:1].upper()}{str(stopped)[1:]}. {advice}", err=True)
+        echo(f"{str(stopped)[:1].upper()}{str(stopped)[1:]}. {advice}", err=True)
         raise typer.Exit(143) from None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from outland.errors import OutlandError, counted
+from outland.progress import echo
 
 
 def export(named: list[str], out: Path, **which: Any) -> None:
@@ -19,7 +20,7 @@ def export(named: list[str], out: Path, **which: Any) -> None:
     if not studies and any(which.values()):
         raise OutlandError("--seeds, --only, --set, --epochs and --limit select runs of a study: name it after FILE")
     result = export_records(out, file, studies, **which)
-    typer.echo(f"{file}: {counted(result.exported, 'run')}, {counted(file.stat().st_size, 'byte')}")
+    echo(f"{file}: {counted(result.exported, 'run')}, {counted(file.stat().st_size, 'byte')}")
     _print_reasons("left out", result.left_out)
 
 
@@ -36,7 +37,7 @@ def import_(named: list[str], out: Path, **which: Any) -> None:
     refused = 0
     for file in map(Path, named):
         result = import_records(file, out)
-        typer.echo(f"{file}: {_counts(result)}")
+        echo(f"{file}: {_counts(result)}")
         _print_reasons(
             "other result", [(name, "our own stays; remove its folder to import it") for name in result.different]
         )
@@ -55,7 +56,7 @@ def import_new(study: str, folder: Path, out: Path) -> None:
 
     result = import_records(file, out, compare=False)
     if result.imported or result.superseded or result.refused:
-        typer.echo(f"{file}: {_counts(result)}")
+        echo(f"{file}: {_counts(result)}")
         _print_reasons("refused", result.refused)
 
 
@@ -77,4 +78,4 @@ def _print_reasons(what: str, runs: Iterable[tuple[str, str]]) -> None:
         met.setdefault(reason, []).append(name)
     for reason, names in met.items():
         others = f" and {counted(len(names) - 1, 'other')}" if names[1:] else ""
-        typer.secho(f"{what}: {names[0]}{others}: {reason}", fg="red", err=True)
+        echo(f"{what}: {names[0]}{others}: {reason}", fg="red", err=True)

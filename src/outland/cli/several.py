@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from outland.models.messages import format_score
+from outland.progress import echo, screen
 from outland.training import RunSpec, run_fleet
 from outland.training.callbacks import FleetProgress
 from outland.training.trackers import tracked
@@ -17,8 +18,6 @@ from outland.training.trackers import tracked
 def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how: Any) -> None:
     """Train all seeds and show what each gave, and their mean and spread."""
     from rich.table import Table
-
-    from outland.progress import screen
 
     specs = [replace(spec, seed=spec.seed + number) for number in range(seeds)]
     with closing(FleetProgress(seeds)) as callback:
@@ -36,7 +35,7 @@ def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how
         table.add_row("mean", *(" ± ".join(format_score(value, first.metric) for value in pair) for pair in pairs))
         screen().print(table)
     for number, problem in fleet.failures.items():
-        typer.secho(f"seed {specs[number].seed} failed: {type(problem).__name__}: {problem}", err=True)
-    typer.echo(f"records: {out}/*/record.json")
+        echo(f"seed {specs[number].seed} failed: {type(problem).__name__}: {problem}", err=True)
+    echo(f"records: {out}/*/record.json")
     if fleet.failures:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ import typer
 
 from outland.cli import options
 from outland.errors import OutlandError, counted
+from outland.progress import echo, screen
 
 _SIDE = "DATASET/DOMAIN:PART, as in motif/base:train, or the file of a table of molecules."
 
@@ -74,7 +75,7 @@ def shift(
     news = _news(first, second, smiles, picture) if tables else {}
     plain = {"first": first, "second": second, **result.to_json(), "notes": [*notes, *result.notes], **news}
     if as_json:
-        typer.echo(json.dumps(plain, indent=1))
+        echo(json.dumps(plain, indent=1))
     else:
         _show(result, plain)
 
@@ -143,8 +144,6 @@ def _settings(trials: int, most: int, epsilon: str, words: list[str]) -> Any:
 
 def _show(result: Any, plain: dict[str, Any]) -> None:
     from rich.table import Table
-
-    from outland.progress import screen
 
     names = _names(plain["first"], plain["second"])
     table = Table("", "shift", "null", title=f"{names[0]} and {names[1]}")

@@ -8,6 +8,7 @@ import typer
 from outland.cli import options
 from outland.cli.records import export, import_, import_new
 from outland.errors import OutlandError, counted, unknown
+from outland.progress import echo, screen
 
 Only = Annotated[
     list[str] | None,
@@ -109,10 +110,10 @@ def study(
         how |= {"seconds": seconds}
         outcome = study_outcome(selected, cells, out) if report else run_study(selected, cells, out, **how)
     if seconds is not None and not outcome.states["done"] and not outcome.failures:
-        typer.echo(f"the time is up: {_counts(outcome)}; the same command goes on")
+        echo(f"the time is up: {_counts(outcome)}; the same command goes on")
         return
     if shard is not None:
-        typer.echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
+        echo(f"shard {shard}: {_counts(outcome)}; once all shards are done, --report writes the report")
     else:
         _report(selected, cells, out, outcome, report, words=words, data=files, tuned=tuned)
     _print_failures(outcome)
@@ -150,12 +151,12 @@ def _report(selected: Any, cells: Any, out: Path, outcome: Any, only_report: boo
         note = f". {others}" if others else ""
         raise OutlandError(f"no run of the study {selected.name}{settings} is done: there is nothing to report{note}")
     page = write_report(selected, cells, out, **how)
-    typer.echo(f"runs: {_counts(outcome)}")
+    echo(f"runs: {_counts(outcome)}")
     if others:
-        typer.echo(f"note: {others}")
+        echo(f"note: {others}")
     is_part = page.stem != selected.name
     whole = f"; {selected.name}.html is for the whole study in the paper's setting" if is_part else ""
-    typer.echo(f"page: {page}  (also .md, .tex, .csv{whole})")
+    echo(f"page: {page}  (also .md, .tex, .csv{whole})")
 
 
 def _counts(outcome: Any) -> str:
@@ -176,16 +177,15 @@ def _print_failures(outcome: Any) -> None:
         cells = list(dict.fromkeys(cell for cell, _ in runs))
         named = ", ".join(cells[:3]) + (f" and {counted(len(cells) - 3, 'other cell')}" if cells[3:] else "")
         where = runs[0][1] if len(runs) == 1 else f"{counted(len(runs), 'run')}, the first {runs[0][1]}"
-        typer.secho(f"{when}: {named} ({where}): {error}", fg="red", err=True)
+        echo(f"{when}: {named} ({where}): {error}", fg="red", err=True)
     if outcome.failures:
-        typer.secho("The same command with --retry tries them again.", err=True)
+        echo("The same command with --retry tries them again.", err=True)
 
 
 def _list(seeds: int | None, device: str) -> None:
     from rich.table import Column, Table
 
     from outland.devices import find_device
-    from outland.progress import screen
     from outland.studies import STUDIES, find_study
     from outland.studies.estimates import run_estimate
 
@@ -219,7 +219,6 @@ def _hours(costs: dict[str, float]) -> str:
 
 def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
     from outland.devices import find_device
-    from outland.progress import screen
     from outland.report.study_text import plan_table
     from outland.studies.durations import format_duration
     from outland.studies.estimates import run_estimate
@@ -238,5 +237,5 @@ def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
         if state in ("waiting", "begun") and selected.trains(cell)
     }
     togo = f"about {format_duration(sum(left.values()))} to train on this machine" if left else "nothing to train"
-    typer.echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {_states(outcome)}; {togo}")
+    echo(f"{counted(len(cells), 'cell')}, {counted(outcome.states.total(), 'run')}: {_states(outcome)}; {togo}")
     _print_failures(outcome)

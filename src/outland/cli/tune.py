@@ -8,6 +8,7 @@ import typer
 
 from outland.cli import options
 from outland.errors import OutlandError
+from outland.progress import echo, screen
 
 
 def tune(
@@ -49,8 +50,6 @@ def tune(
 def _show(report: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
-    from outland.progress import screen
-
     names = list(report["space"])
     table = Table(
         "trial", *names, "OOD validation", "epochs", "state", caption="larger is better; an error counts as negative"
@@ -62,9 +61,9 @@ def _show(report: dict[str, Any], folder: Path) -> None:
     screen().print(table)
     counts = Counter(row["state"] for row in report["trials"])
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    typer.echo(f"{len(report['trials'])} trials of at most {report['budget']}: {states}")
+    echo(f"{len(report['trials'])} trials of at most {report['budget']}: {states}")
     if report["best"] is None:
         raise OutlandError("no trial came to its end: there is nothing to recommend")
     best = " ".join(f"--set method.{name}={value}" for name, value in report["best"]["params"].items())
-    typer.echo(f"best: {best}")
-    typer.echo(f"record: {folder / 'search.json'}")
+    echo(f"best: {best}")
+    echo(f"record: {folder / 'search.json'}")

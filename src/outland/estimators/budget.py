@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict
+
+from pydantic import NonNegativeInt, PositiveInt
 
 from outland.errors import counted
+from outland.settings import is_valid
 
 SEEDS = 3  # of each network in the delivered model, where time allows
 _EVALUATION = 0.35  # time of predicting a row, in units of training on it
@@ -16,6 +19,15 @@ _CHEAP = 60.0  # seconds that all folds of trees may take in any case
 _OFFERS = ((1.0, "repeats", 3), (1.0, "all", 3), (1.0, "all", 2), (1.0, "all", 1))
 _LAST_OFFERS = (*_OFFERS, (0.7, "all", 1), (0.5, "all", 1), (0.5, "some", 1), (0.3, "some", 1))
 _SOME = 3  # folds
+
+
+class _PlainPlan(TypedDict):
+    networks: list[str]
+    folds: PositiveInt
+    epochs: NonNegativeInt
+    seeds: NonNegativeInt
+    notes: list[str]
+    left_out: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -48,9 +60,10 @@ class Plan:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Plan":
-        """The inverse of `to_json`."""
-        values = {**plain, "networks": tuple(plain["networks"]), "notes": tuple(plain["notes"])}
-        return cls(**values)
+        """The inverse of `to_json`; a `ValueError` where it is no plan."""
+        if not is_valid(plain, _PlainPlan):
+            raise ValueError("it is no plan of a fit")
+        return cls(**{**plain, "networks": tuple(plain["networks"]), "notes": tuple(plain["notes"])})
 
 
 @dataclass(frozen=True)

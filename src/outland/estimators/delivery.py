@@ -88,7 +88,11 @@ def _trained_members(runner: Runner, jobs: Sequence[Job]) -> list[Member]:
     workshop = runner.workshop
     specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
     triples = zip(jobs, runner.results(jobs), specs, strict=True)
-    return [build_member(job.contender, result, workshop.rows, spec) for job, result, spec in triples]
+    try:
+        return [build_member(job.contender, result, workshop.rows, spec) for job, result, spec in triples]
+    except (LookupError, RuntimeError, TypeError, ValueError) as problem:
+        reason = " ".join(str(problem).split()[:40])
+        raise OutlandError(f"a result in {workshop.folder} is not of this fit ({reason}): remove the folder") from None
 
 
 def _training(runner: Runner, spec: RunSpec, comparison: Comparison) -> TrainingSummary:

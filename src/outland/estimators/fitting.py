@@ -1,17 +1,16 @@
 """A table into a model: contenders are judged on scaffolds held out of their training, and the best trained on all."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
-from outland.errors import Busy, OutlandError
+from outland.errors import OutlandError
 from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
 from outland.estimators.contenders import NETWORKS, TREES
 from outland.estimators.delivery import deliver
@@ -24,7 +23,9 @@ from outland.methods import is_file
 from outland.models import TrainedModel
 from outland.recipes import Recipe
 from outland.spec import RunSpec
-from outland.storage.files import canonical_json, digest, read_json, writable_folder, write_text
+from outland.storage.files import canonical_json, digest, read_json, refuse_symlink, writable_folder, write_text
+from outland.storage.locks import locked
+from outland.storage.tensors import check_mapped
 from outland.tables.folds import FOLDS
 from outland.training.targets import prepare_targets, standardize
 from outland.workers import available_cores
@@ -96,6 +97,7 @@ def fit(
             notes = [*plan.notes, *seeds_note(plan, delivered)]
             comparison = comparison.model_copy(update={"left_out": left_out, "notes": notes})
             model = deliver(runner, plan, contenders, held_out, judgement, comparison)
+            check_mapped()  # nothing is delivered if the data have been changed on disk meanwhile
     return FitResult(model, time.perf_counter() - started)
 
 
@@ -133,20 +135,21 @@ def _folder(runs: Path | str, spec: RunSpec, networks: Mapping[str, RunSpec], fo
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
     """Hold the folder, so that no second process works in it."""
+    refuse_symlink(folder)
     writable_folder(folder)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise Busy(f"another process is working in {folder}") from None
+    with locked(folder / ".lock", timeout=0, busy=f"another process is working in {folder}"):
+        yield
 
 
 def _kept_plan(runner: Runner, names: Sequence[str], seconds: float) -> Plan:
     """The plan for these contenders and this time, which is made once: a fit that goes on keeps to it."""
     name = digest(canonical_json({"names": list(names), "seconds": round(seconds)}))[:12]
     path = runner.workshop.folder / f"plan-{name}.json"
-    if path.exists():
-        return Plan.from_json(read_json(path))
+    if os.path.lexists(path):
+        with suppress(OSError, ValueError):  # what is no plan is made anew
+            kept = Plan.from_json(read_json(path))
+            if {*kept.networks} <= {*names} and kept.folds <= len(runner.workshop.folds):
+                return kept
     plan = _plan(runner, names)
     write_text(path, json.dumps(plan.to_json(), indent=1) + "\n")
     return plan

@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveInt
 
 from outland.devices import find_device, one_thread
 from outland.estimators.contenders import TREES, computing_clock, train_network, train_trees
@@ -40,6 +41,18 @@ class Job:
         rows = "all" if self.fold is None else f"fold{self.fold}"
         epochs = f"{self.epochs}epochs" + (f"-{self.until}" if self.until else "")
         return "-".join([self.contender, rows, *([] if self.contender in TREES else [epochs]), f"seed{self.seed}"])
+
+
+class _Values(BaseModel):
+    """The plain values of a result; a job's name binds it to that job."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    job: str
+    seconds: NonNegativeFloat
+    epochs: PositiveInt = 1
+    epoch_seconds: list[NonNegativeFloat] = []
+    offset: list[float] = []
+    descriptors: int = 0
 
 
 class Workshop:
@@ -87,16 +100,35 @@ class Workshop:
             started = clock()
             with one_thread():
                 result = self._train(job)
-            result.values["seconds"] = clock() - started
+            result.values.update(job=job.name, seconds=clock() - started)
             write_snapshot(self.folder / job.name, result)
         return float(result.values["seconds"])
 
     def result(self, job: Job) -> Snapshot | None:
-        """The result of a job that is done."""
+        """The result of a job that is done; None where there is none, or something else under its name."""
+        path = self.folder / job.name
         try:
-            return read_snapshot(self.folder / job.name)
-        except DamagedSnapshot:
+            result = None if path.is_symlink() else read_snapshot(path)
+            if result is not None:
+                self._check(result, job)
+        except (DamagedSnapshot, ValueError):
             return None
+        return result
+
+    def _check(self, result: Snapshot, job: Job) -> None:
+        """A `ValueError` where a result is not one of this job."""
+        values, outputs = _Values(**result.values), result.tensors.get("outputs")
+        if values.job != job.name or not (values.epoch_seconds or job.contender in TREES):
+            raise ValueError("it is the result of another job")
+        if not all(bool(tensor.isfinite().all()) for tensor in result.tensors.values()):
+            raise ValueError("a number is not finite")
+        if job.fold is None:
+            return
+        rows, distances = len(self.folds[job.fold].held_out), result.tensors.get("distances")
+        if outputs is None or not outputs.numel() or outputs.shape[1:] != (rows, self.rows.schema.task.outputs):
+            raise ValueError("its outputs are of other rows")
+        if distances is not None and distances.shape != (rows,):
+            raise ValueError("its distances are of other rows")
 
     def _train(self, job: Job) -> Snapshot:
         splits = self._splits(job)

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import torch
-import typer
 
 from outland.errors import counted
 from outland.graphs import Splits
+from outland.progress import echo
 from outland.storage.files import writable_folder
 from outland.tables.rows import write_quarantine
 
@@ -76,7 +76,7 @@ def _balance(splits: Splits) -> str:
 
 def print_description(splits: Splits, quarantine: Path) -> None:
     """Print the description of a dataset, and write the rows set aside to `quarantine`, if there are any."""
-    typer.echo("\n".join(describe_dataset(splits)))
+    echo("\n".join(describe_dataset(splits)))
     if splits.source.get("quarantine"):
         writable_folder(quarantine.parent)
-        typer.echo(f"rows set aside: {write_quarantine(splits, quarantine)}")
+        echo(f"rows set aside: {write_quarantine(splits, quarantine)}")

@@ -13,7 +13,7 @@ from outland.models.conformal import COVERAGE
 from outland.models.messages import METRICS, format_score
 from outland.models.table_predictions import TableReport
 from outland.models.uncertainty import has_flags
-from outland.progress import screen
+from outland.progress import echo, screen
 from outland.tables.duplicates import training_rows_note
 from outland.training import RunRecord
 
@@ -31,7 +31,7 @@ def print_record(record: RunRecord, folder: Path) -> None:
     shown.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
     if "superpixels" in record.data:
         shown.print(f"on {record.data['superpixels']} superpixels")
-    print(f"record: {folder / 'record.json'}")
+    echo(f"record: {folder / 'record.json'}")
 
 
 def prediction_lines(model: TrainedModel, report: TableReport, coverage: float | None = None) -> list[str]:

@@ -2,22 +2,26 @@
 
 Nor need what is read. A file of up to `IN_MEMORY` bytes is read at once, and what happens to it later does not matter.
 A larger one is mapped, so that the operating system loads the pages that are used and drops them when memory is short;
-`check_mapped` tells whether it has been changed since.
+`check_mapped` tells whether it has been changed since, and one that is cut short ends the process with a sentence.
 """
 
+import ctypes
 import hashlib
 import json
 import os
+import signal
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, printable
 from outland.storage.files import open_regular
 
 IN_MEMORY = 1 << 28  # bytes
@@ -93,13 +97,14 @@ def read_tensors(path: Path, sha256: str, most: int) -> dict[str, Tensor]:
     if tensors:
         mapped = _Mapped(path, sha256, before, [weakref.ref(tensor) for tensor in tensors.values()])
         _mapped[:] = [*(file for file in _mapped if file.is_used), mapped]
+        _end_in_a_sentence()
     return tensors
 
 
 def check_mapped() -> None:
     """An error if a file whose tensors are in use has been changed since it was mapped: results would rest on both."""
     for file in _mapped:
-        if file.is_used and _identity(file.path.lstat() if file.path.exists() else None) != file.identity:
+        if file.is_used and file.is_changed:
             raise OutlandError(
                 f"{file.path} was changed while it was in use, and results would rest on both: start again; "
                 "what is damaged is prepared anew"
@@ -117,8 +122,37 @@ class _Mapped:
     def is_used(self) -> bool:
         return any(tensor() is not None for tensor in self.tensors)
 
+    @property
+    def is_changed(self) -> bool:
+        return _identity(self.path.lstat() if os.path.lexists(self.path) else None) != self.identity
+
 
 _mapped: list[_Mapped] = []  # the files that this process has mapped
+_handlers: list[Any] = []  # what C calls must not be collected
+
+
+@cache
+def _end_in_a_sentence() -> None:
+    """Let a read beyond the end of a mapped file end this process with a sentence, where it would be a bus error.
+
+    The handler is the C library's: one of Python's runs after the instruction that failed, which never ends.
+    """
+    if not hasattr(signal, "SIGBUS"):
+        return
+    kind, libc = ctypes.CFUNCTYPE(None, ctypes.c_int), ctypes.CDLL(None)
+    libc.signal.restype, libc.signal.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+
+    def end(number: int) -> None:
+        for file in _mapped:
+            if file.is_changed:
+                reason = f"outland: {file.path} was cut short while it was in use: start again; it is prepared anew\n"
+                os.write(2, printable(reason).encode(errors="replace"))
+                os._exit(2)
+        libc.signal(number, before)  # another's fault, which happens again when this returns
+
+    handler = kind(end)
+    _handlers.append(handler)
+    before = libc.signal(signal.SIGBUS, ctypes.cast(handler, ctypes.c_void_p))
 
 
 def _check(actual: str, expected: str, path: Path) -> None:

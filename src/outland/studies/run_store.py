@@ -11,6 +11,7 @@ from outland.errors import Busy, OutlandError, printable
 from outland.spec import RunSpec
 from outland.storage.files import read_json, write_text
 from outland.storage.snapshots import DamagedSnapshot
+from outland.storage.tensors import check_mapped
 from outland.studies.base import Cell, Measurement, Study
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
@@ -53,20 +54,25 @@ class RunStore:
         return folder.read_record() if folder.record_path.exists() else None
 
     def measurement(self, spec: RunSpec) -> Measurement | None:
-        """The measurement of this study on top of a run; None where there is none."""
+        """The measurement of this study on top of a run; None where there is none, an error if it is another run's."""
         path = self.measurement_path(spec)
         if not path.exists():
             return None
         try:
-            return Measurement(**read_json(path))
-        except (OSError, ValueError, TypeError) as problem:
+            plain = read_json(path)
+            key, measurement = plain.pop("key"), Measurement(**plain)
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as problem:
             raise OutlandError(f"{path} is not a measurement ({problem}): remove it and run the study again") from None
+        if key != spec.key:
+            raise OutlandError(f"{path} is the measurement of another run: remove it and run the study again")
+        return measurement
 
     def save_measurement(self, spec: RunSpec, measurement: Measurement) -> None:
         """Write a measurement, in one piece."""
         path = self.measurement_path(spec)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(asdict(measurement), allow_nan=False) + "\n")
+        check_mapped()
+        write_text(path, json.dumps({"key": spec.key, **asdict(measurement)}, allow_nan=False) + "\n")
         if not (path.parent / "spec.json").exists():  # nothing was trained for it
             write_text(path.parent / "spec.json", json.dumps(spec.to_json(), indent=1) + "\n")
 

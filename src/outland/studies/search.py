@@ -6,6 +6,7 @@ Trials are compared on the validation part beyond the shift. The test part is ne
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
 from outland.spec import RunSpec, load_splits
-from outland.stopping import Stopped
+from outland.stopping import Stopped, stop_on_sigterm
 from outland.storage.files import write_text
 from outland.studies.journal import Journal, Params, score_before
 from outland.training import run
@@ -75,8 +76,9 @@ class Search:
             raise OutlandError("--workers is for a CPU: on a GPU start the same command once for each device")
         self.journal()  # creates its files
         load_splits(self.base, device, options.get("cache"), options.get("data"))  # puts them into the cache
-        for _ in map_ordered(partial(_run_trials, self, options), range(workers), workers):
-            pass
+        with stop_on_sigterm():  # the workers are told, and end their epochs
+            for _ in map_ordered(partial(_run_trials, self, options), range(workers), workers):
+                pass
 
     def run_trials(self, *, device: str = "auto", cache: Cache | None = None, data: DataFolder | None = None) -> None:
         """Run trials until all are done, or taken by other processes; then write the report."""
@@ -115,7 +117,8 @@ class Search:
 
 
 def _run_trials(search: Search, options: dict[str, Any], worker: int) -> None:
-    search.run_trials(**options)
+    with suppress(Stopped):  # others may still be at it
+        search.run_trials(**options)
 
 
 class PruningCallback(Callback):

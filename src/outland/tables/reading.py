@@ -92,12 +92,12 @@ def unchanged(path: Path, sha256: str | None = None) -> Iterator[None]:
         raise OutlandError(f"{path} has changed while it was read: begin again with the new one")
 
 
-def _state(path: Path) -> tuple[int, int, int]:
+def _state(path: Path) -> tuple[int, ...]:
     try:
         found = path.stat()
     except OSError as problem:
         raise OutlandError(f"{path} cannot be read: {problem.strerror or problem}") from None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def has_decimal_comma(path: Path) -> bool:

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from filelock import FileLock, Timeout
-
 from outland.chem.featurizer import rdkit
 from outland.chem.limits import text_problem
 from outland.errors import CannotWrite, OutlandError
 from outland.storage.files import remove_scratch, scratch_path, writable_folder
+from outland.storage.locks import locked
 from outland.tables.excel import ExcelWriter
 from outland.tables.formats import is_gzipped, table_format
 from outland.tables.reading import Cells
@@ -78,7 +77,7 @@ def _replaced(out: Path) -> Iterator[Path]:
     writable_folder(out.parent)
     lock, scratch = out.with_name(f".{out.name}.lock"), scratch_path(out)
     try:
-        with FileLock(lock, timeout=0):
+        with locked(lock, timeout=0, busy=f"another process is writing {out}: choose another --out, or wait for it"):
             try:
                 remove_scratch(out.parent, glob.escape(out.name))
                 yield scratch
@@ -86,8 +85,6 @@ def _replaced(out: Path) -> Iterator[Path]:
             finally:
                 scratch.unlink(missing_ok=True)
                 lock.unlink(missing_ok=True)
-    except Timeout:
-        raise OutlandError(f"another process is writing {out}: choose another --out, or wait for it") from None
     except OSError as problem:
         raise CannotWrite(f"cannot write {out}: {problem.strerror or problem}") from None
 

@@ -38,6 +38,7 @@ class RunFolder:
     @contextmanager
     def claimed(self, resume: bool, force: bool) -> Iterator[None]:
         """Hold the folder, so that no second process trains in it; refuse to overwrite without being told."""
+        refuse_symlink(self.path)
         writable_folder(self.path)
         with locked(self.path / ".lock", timeout=0, busy=f"another process is working in {self.path}"):
             refuse_symlink(self.checkpoints.folder, self.model_path)

@@ -145,6 +145,8 @@ class Scheduler:
         """Start a waiting run if there is room, one at a time, so that it shows what each takes; whether one did."""
         if not self.waiting or len(self.active) >= self.width:
             return False
+        if not self.active and self._short_of_memory:
+            budget.release()  # which stops nobody: a run alone is to have all memory
         free = CAPACITY - sum(self.loads[index].share for index in self.active)
         for position, (index, restarted) in enumerate(self.waiting):
             load = self.loads[index]

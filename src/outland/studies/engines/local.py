@@ -12,6 +12,7 @@ from threading import Thread
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.spec import load_splits
+from outland.stopping import stop_on_sigterm
 from outland.studies.jobs import Job, JobOptions, execute_jobs
 from outland.studies.progress import StudyProgress
 from outland.training.fleet import keep_splits
@@ -36,7 +37,7 @@ class LocalEngine:
             return
         _prepare_datasets(jobs, options)
         single = [piece for job in jobs for piece in job.split()]
-        with progress.polling(single, options.out):
+        with stop_on_sigterm(), progress.polling(single, options.out):  # the workers are told, and end their epochs
             for errors in map_ordered(partial(_execute, options), single, min(self.workers, len(single))):
                 for error in errors:
                     progress.print_error(error)
