@@ -4,14 +4,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Timer
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
 from outland.errors import OutlandError
+from outland.progress import say
 
 MEETING_SECONDS = 60  # that processes wait for each other at the start; `OUTLAND_MEETING_SECONDS` says otherwise
+_NOTE_SECONDS = 5.0  # after which a process says that it waits
 _REDUCTION = timedelta(minutes=10)  # that a process waits for the others in the middle of its work
 
 
@@ -33,7 +36,7 @@ def local_rank() -> int:
 def _number(name: str, default: int) -> int:
     """A whole number that `torchrun` has put into the environment."""
     text = os.environ.get(name, str(default))
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise OutlandError(f"the environment variable {name} is '{text}', not a number: start processes by torchrun")
     return int(text)
 
@@ -43,15 +46,20 @@ def process_group(device: torch.device) -> Iterator[None]:
     """Open the default process group, with the backend that suits `device`, and close it again."""
     backend = "nccl" if device.type == "cuda" else "gloo"
     seconds, _ = _number("OUTLAND_MEETING_SECONDS", MEETING_SECONDS), _number("RANK", 0)
+    waiting = f"this process waits for the others of {os.environ.get('WORLD_SIZE')}, for up to {seconds} s"
+    note = Timer(_NOTE_SECONDS, say, [waiting, "yellow"])
+    note.start()
     try:
         store, rank, size = next(distributed.rendezvous("env://", timeout=timedelta(seconds=seconds)))
         distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_REDUCTION)
-    except (RuntimeError, ValueError) as problem:
+    except (RuntimeError, TypeError, ValueError) as problem:
         reason = str(problem).partition("\n")[0]
         raise OutlandError(
             f"the {os.environ.get('WORLD_SIZE')} processes of this training did not meet within {seconds} s "
             f"({reason}): start all of them by torchrun"
         ) from None
+    finally:
+        note.cancel()
     try:
         yield
     finally:

@@ -24,6 +24,7 @@ from outland.stopping import Stopped, stop_on_sigterm, told_of_sigterm
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MAX_WORKERS = 1024
 _SIGNALS = [signal.SIGINT, signal.SIGTERM]  # a process handles them once it is ready
 
 
@@ -53,6 +54,8 @@ def worker_pool(function: Callable[[Item], Result], workers: int) -> Iterator[Ca
 
     With one worker items are computed here, when they are submitted. On exit the processes are killed.
     """
+    if workers > MAX_WORKERS:
+        raise OutlandError(f"at most {MAX_WORKERS:,} processes can work at a time, not {workers:,}")
     if workers < 2:
         yield partial(_compute, function)
         return

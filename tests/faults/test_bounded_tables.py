@@ -19,6 +19,7 @@ from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.models import load_model
 from outland.models.table_predictions import predict_table
+from outland.storage.files import write_text
 from outland.tables import reading
 from outland.tables.reading import column_names, read_rows, require_columns
 from outland.tables.rows import write_quarantine
@@ -238,8 +239,13 @@ def test_places_that_cannot_be_written_get_a_sentence(model_folder, tmp_path, ta
         tried(lambda place=place: predict_table(model, few, place, force=True))
     assert tried.refused == len(places)
     assert few.read_text() == "smiles\nCCO\n"
-    assert predict_table(model, few, tmp_path / "\udcff.csv").rows == 1
-    tally("inputs", "places", tried.inputs + 1)
+    odd = tmp_path / "\udcff.csv"
+    assert predict_table(model, few, odd).rows == 1
+    with pytest.raises(OutlandError, match="is not in UTF-8: rename it"):
+        TableSettings(str(odd), target=("outland_class",)).opened()
+    write_text(tmp_path / "page.html", f"of {odd.name}")
+    assert (tmp_path / "page.html").read_text() == r"of \udcff.csv"
+    tally("inputs", "places", tried.inputs + 3)
 
 
 def test_a_workbook_that_unpacks_without_end(tmp_path, tally):

@@ -37,7 +37,7 @@ def fitted(cache, tmp_path_factory):
 def _fit(runs: Path, cache):
     model = fit(spec(), runs, method="erm", minutes=5, folds=2, cache=cache).model
     (folder,) = (path for path in runs.iterdir() if path.is_dir())
-    scores = model.assessment.comparison.model_dump(include={"contenders"})
+    scores = [(each.name, each.score.value, each.loss, each.epochs) for each in model.assessment.comparison.contenders]
     return folder, scores, [tensor.sum().item() for tensor in model.network.method.state_dict().values()]
 
 

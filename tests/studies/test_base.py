@@ -96,7 +96,7 @@ def test_measurements_have_their_types(plain):
         ({"only": ["AIAA"]}, "Did you mean 'AIA'"),
         ({"only": [""]}, "--only is empty: name a ROW"),
         ({"only": ["AIA", "  "]}, "--only is empty: name a ROW"),
-        ({"seeds": 0}, "number of seeds must be 1 or more, not 0"),
+        ({"seeds": 0}, "number of seeds must be 1 to 10,000, not 0"),
         ({"words": ["train.epoch=2"]}, "Did you mean 'epochs'"),
         ({"words": ["epochs=2"]}, "write it as GROUP.NAME=VALUE"),
     ],

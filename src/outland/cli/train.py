@@ -16,7 +16,7 @@ def train(
     kind: options.Kind = None,
     seed: options.Seed = 0,
     seeds: Annotated[
-        int, typer.Option(min=1, help="How many seeds, from --seed on; on a GPU they train side by side.")
+        int, typer.Option(min=1, max=10_000, help="How many seeds, from --seed on; on a GPU they train side by side.")
     ] = 1,
     set_: options.Settings = None,
     recipe: options.Recipe = None,
@@ -48,6 +48,7 @@ def train(
     from outland.report.dataset_text import print_description
     from outland.report.summaries import print_record
     from outland.spec import RunSpec, load_splits
+    from outland.storage.files import refuse_symlink
     from outland.training.callbacks import progress_callback
     from outland.training.distributed_run import run_distributed
     from outland.training.run_folder import RunFolder
@@ -70,6 +71,7 @@ def train(
     folder, files = RunFolder(out, spec).path, DataFolder(data)
     with options.stoppable("The same command with --resume goes on from the last checkpoint."):
         if table is not None and is_main_process():
+            refuse_symlink(folder)
             print_description(load_splits(spec, data=files), folder / "quarantine.csv")
         if seeds > 1:
             from outland.cli.several import train_several

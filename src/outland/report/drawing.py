@@ -13,6 +13,7 @@ from outland.errors import unknown
 from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.shift.novelty import Novelty
+from outland.storage.files import write_bytes
 
 _COLOURS = "YlGn"
 _GRAPHS = 4  # a row of a gallery
@@ -28,11 +29,13 @@ def _new_figure(rows: int, columns: int, size: tuple[float, float], **options: A
 
 
 def _save_figure(figure: Any, path: Path, dpi: int) -> None:
-    """Write a figure in the format of the file's suffix."""
-    valid = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in valid:
+    """Write a figure in the format of the file's suffix, whole or not at all."""
+    valid, kind = figure.canvas.get_supported_filetypes(), path.suffix[1:].lower()
+    if kind not in valid:
         raise unknown("picture format", path.suffix or path.name, [f".{name}" for name in valid])
-    figure.savefig(path, dpi=dpi)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=kind, dpi=dpi)
+    write_bytes(path, picture.getvalue())
 
 
 def _node_positions(graph: Any) -> list[tuple[float, float]]:

@@ -81,14 +81,19 @@ def scratch_path(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file atomically: a reader, or a crash, sees the old one or the new one."""
-    write_bytes(path, text.encode("utf-8"))
+    """Write a file atomically: a reader, or a crash, sees the old one or the new one.
+
+    Bytes of a name or a cell that are not UTF-8, which were read as surrogates, are spelled out.
+    """
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """As `write_text`."""
+    """As `write_text`; a device, a pipe or a folder is not replaced."""
     scratch = scratch_path(path)
     try:
+        if os.path.lexists(path) and not (path.is_symlink() or path.is_file()):
+            raise OSError(errno.EINVAL, "it is not a regular file")
         with scratch.open("xb") as stream:
             stream.write(content)
             stream.flush()

@@ -13,6 +13,7 @@ from outland.spec import GROUPS, RunSpec
 from outland.studies.quantities import TEST, Quantity
 
 Changes = Mapping[str, Mapping[str, Any]]
+MAX_SEEDS = 10_000  # of a cell
 FigureName = Literal["bars", "curves", "ranks", "learning", "masks", "augmented"]
 
 
@@ -111,9 +112,9 @@ class Study:
         `words` are changes of every run, written `group.name=value`; a row's own changes go before them. `only` names
         rows, groups of rows, columns, datasets, ROW/COLUMN, or patterns of these; a cell that any names is selected.
         """
-        if seeds is not None and (seeds < 1 or (self.repeats == "folds" and seeds > self.seeds)):
-            most = f" to {self.seeds}" if self.repeats == "folds" else " or more"
-            raise OutlandError(f"the number of {self.repeats} must be 1{most}, not {seeds}")
+        most = self.seeds if self.repeats == "folds" else MAX_SEEDS
+        if seeds is not None and not 1 <= seeds <= most:
+            raise OutlandError(f"the number of {self.repeats} must be 1 to {most:,}, not {seeds}")
         changes = parse_assignments(words, GROUPS)
         pairs = self._select([(row, column) for row in self.rows for column in self.columns], list(only))
         _check_settings(dict.fromkeys(changes["method"]), list({row.name: row for row, _ in pairs}.values()))

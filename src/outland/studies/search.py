@@ -19,7 +19,7 @@ from outland.graphs import Cache
 from outland.methods import find_method
 from outland.settings import change
 from outland.spec import RunSpec, load_splits
-from outland.stopping import Stopped, stop_on_sigterm
+from outland.stopping import Stopped, is_stopping, stop_on_sigterm
 from outland.storage.files import write_text
 from outland.studies.journal import Journal, Params, score_before
 from outland.training import run
@@ -84,7 +84,7 @@ class Search:
         """Run trials until all are done, or taken by other processes; then write the report."""
         runs = self.folder / "runs"
         with self.journal() as journal:
-            while (trial := journal.next_trial()) is not None:
+            while not is_stopping() and (trial := journal.next_trial()) is not None:
                 spec, callback = self.spec(trial.params), PruningCallback(trial)
                 trial.set_user_attr("slug", spec.slug)
                 try:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from outland.chem.smiles import has_invalid_utf8
 from outland.errors import OutlandError
 from outland.settings import settings
 from outland.storage.files import checksum
@@ -49,6 +50,8 @@ class TableSettings:
     def opened(self) -> "TableSettings":
         """A copy with the file's checksum; refuse a file that is no table or lacks a column."""
         path = Path(self.file)
+        if has_invalid_utf8(str(path)):
+            raise OutlandError(f"the name of the table {path} is not in UTF-8: rename it, or a folder that it is in")
         if not any(self.targets):
             raise OutlandError("which column holds the labels? Name it with --target")
         others = [name for name in (*self.targets, self.environment, self.split, self.time) if name]
