@@ -129,7 +129,8 @@ def _hide_frame(axes: Any) -> None:
 def draw_gallery(dataset: Dataset, splits: Splits, path: Path, data: Path | None = None) -> None:
     """Draw some graphs of each training environment, then of every other part, one row each."""
     rows = _gallery_rows(splits)
-    figure, axes = _new_figure(len(rows), _GRAPHS, (2.4, 2.3))
+    no_ticks: dict[str, Any] = {"xticks": [], "yticks": []}  # they are laid out even where axes are off
+    figure, axes = _new_figure(len(rows), _GRAPHS, (2.4, 2.3), subplot_kw=no_ticks)
     for panel in axes.flat:
         panel.set_axis_off()
     for row, (title, index) in enumerate(rows):
