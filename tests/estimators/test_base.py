@@ -218,7 +218,9 @@ def test_bad_arguments_are_sentences():
 
 
 @pytest.mark.parametrize("estimator", [GraphClassifier, GraphRegressor])
-@pytest.mark.parametrize("name", ["predict", "predict_proba", "transform", "distance", "explain", "measure_shift", "save"])
+@pytest.mark.parametrize(
+    "name", ["predict", "predict_proba", "transform", "distance", "explain", "measure_shift", "save"]
+)
 def test_what_is_not_fitted_says_so(estimator, name):
     if hasattr(estimator, name):
         with pytest.raises(NotFittedError):

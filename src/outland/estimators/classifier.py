@@ -91,7 +91,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         return inputs.in_all_rows(self.model_.probabilities(predictions))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Accuracy over the rows that can be read and have a label; of several targets all known ones are to be right."""
+        """Accuracy over the rows that can be read and have a label; of several targets all known ones must be right."""
         labels, called = label_table(y, len(as_list(X))), self.predict(X)
         called = called.reshape(len(labels), -1)
         known, readable = ~is_missing(labels), ~is_missing(called).any(1)
