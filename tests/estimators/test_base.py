@@ -2,18 +2,23 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
-from outland.estimators import BadInput, GraphClassifier, GraphRegressor, scaffold_groups
+from outland.estimators import BadInput, GraphClassifier, GraphRegressor, UnusedRowsWarning, scaffold_groups
+from outland.estimators.html import fitted_html
 from outland.shift import ShiftSettings
 from tests.cli.cases import guide_example
 from tests.models.cases import SMALL, bbbp
@@ -170,14 +175,17 @@ def test_a_fitted_model_can_be_pickled(fitted):
 @pytest.mark.parametrize(
     ("rows", "labels", "words"),
     [
-        (["CCO", "aspirin", "CCN"], [0, 1, 0], r"row 1: RDKit cannot read the SMILES \('aspirin'\)"),
-        (["CCO", None, float("nan")], [0, 1, 0], "2 of 3 rows cannot be read; the first: row 1: no SMILES"),
-        (["CCO", 7], [0, 1], "row 1: a int, neither SMILES nor molecule"),
+        (["aspirin"], [0], r"row 0: RDKit cannot read the SMILES \('aspirin'\)"),
+        ([None, float("nan")], [0, 1], "none of 2 rows can be read; the first: row 0: no SMILES"),
+        ([7, 8.5], [0, 1], "row 0: a int, neither SMILES nor molecule"),
         ("CCO", [1], "this is one SMILES; give a list"),
         ([], [], "there are no rows"),
         (["CCO", "CCN"], [1, 1], "every label is 1: there is nothing to tell apart"),
-        (["CCO", "CCN"], [1], "one label for each of 2 rows"),
-        (["CCO", "CCN"], [1.0, float("nan")], "row 1 has no label"),
+        (["CCO", "CCN"], [1], r"for each of 2 rows, not the shape \(1,\)"),
+        (["CCO", "CCN"], [[[1]], [[0]]], r"not the shape \(2, 1, 1\)"),
+        (["CCO", "CCN"], None, "the target y is None"),
+        (["CCO", "CCN"], [None, float("nan")], "no row has a label"),
+        (["CCO", "CCN"], [[0, 2], [1, 0]], "several targets must have two classes, the same for all; these have 3"),
         (["CCO", "CCN"], [1.5, 0.2], "use GraphRegressor"),
         (np.zeros((2, 2)), [0, 1], r"not a table of shape \(2, 2\)"),
         (["C1CC1O"] * 20, [0, 1] * 10, "holding out by scaffold leaves none of 20 rows for 'train'"),
@@ -199,7 +207,9 @@ def test_bad_arguments_are_sentences():
         ({"method": "aai"}, "Did you mean 'aia'"),
         ({"domain": "scafold"}, "Did you mean 'scaffold'"),
         ({"validation": 1.5}, "between 0 and 1, not 1.5"),
-        ({"class_weight": {0: 1}}, "class_weight is 'balanced' or None"),
+        ({"class_weight": "even"}, "class_weight is 'balanced', None or a weight by class, not 'even'"),
+        ({"class_weight": {2: 1}}, "class_weight names 2, and the classes are 0, 1"),
+        ({"class_weight": {1: 0}}, "finite numbers above 0"),
         ({"domain": "environment"}, "needs environments"),
         ({"device": "cuda:99"}, "CUDA|device"),
     ):
@@ -208,8 +218,103 @@ def test_bad_arguments_are_sentences():
 
 
 @pytest.mark.parametrize("estimator", [GraphClassifier, GraphRegressor])
-@pytest.mark.parametrize("name", ["predict", "predict_proba", "distance", "explain", "measure_shift", "save"])
+@pytest.mark.parametrize(
+    "name", ["predict", "predict_proba", "transform", "distance", "explain", "measure_shift", "save"]
+)
 def test_what_is_not_fitted_says_so(estimator, name):
     if hasattr(estimator, name):
         with pytest.raises(NotFittedError):
             getattr(estimator(), name)(["CCO"])
+
+
+def test_rows_that_cannot_be_read_have_no_prediction(fitted):
+    rows = ["CCO", "aspirin", *bbbp()[0][:3], None]
+    with pytest.warns(UnusedRowsWarning, match=r"2 of 6 rows cannot be read.*; the first: row 1: RDKit.*'aspirin'"):
+        probabilities = fitted.predict_proba(rows)
+    unreadable = [1, 5]
+    assert np.isnan(probabilities[unreadable]).all()
+    readable = [0, 2, 3, 4]
+    assert (probabilities[readable] == fitted.predict_proba([rows[row] for row in readable])).all()
+    with pytest.warns(UnusedRowsWarning):
+        called, distance, embedded = fitted.predict(rows), fitted.distance(rows), fitted.transform(rows)
+    assert np.flatnonzero(np.isnan(called)).tolist() == np.flatnonzero(np.isnan(distance)).tolist() == unreadable
+    assert set(called[readable]) <= {0.0, 1.0}
+    assert np.isnan(embedded[unreadable]).all()
+    with pytest.warns(UnusedRowsWarning):
+        explanations = fitted.explain(rows)
+    assert [row for row, explanation in enumerate(explanations) if explanation is None] == unreadable
+    assert len(explanations[0].node_mask) == 3
+    with pytest.warns(UnusedRowsWarning):
+        assert scaffold_groups(rows[:3]).tolist() == [0, -1, 1]
+    with pytest.warns(UnusedRowsWarning):
+        score = fitted.score(rows, [0, 1, 1, 1, 1, 1])
+    assert score == np.mean(called[readable] == [0, 1, 1, 1])
+
+
+def test_rows_that_cannot_be_used_are_left_out_of_a_fit():
+    smiles, labels = bbbp()
+    clean = quick().fit(smiles[:80], labels[:80])
+    dirty = [*smiles[:40], "aspirin", *smiles[40:80], "CCO", "CCN"]
+    known = [*labels[:40], 1, *labels[40:80], None, 1]
+    weight = [1] * 82 + [0]
+    with pytest.warns(UnusedRowsWarning) as told:
+        model = quick().fit(dirty, known, weight)
+    assert [str(each.message).split(";")[1] for each in told] == [
+        " the first: row 81",
+        " the first: row 40: RDKit cannot read the SMILES ('aspirin')",
+    ]
+    assert model.model_.training.graphs == clean.model_.training.graphs
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_the_global_generator_is_left_alone():
+    smiles, labels = bbbp()
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    model = quick("aia").fit(smiles[:80], labels[:80])
+    model.predict(smiles[:9])
+    model.explain(smiles[:3])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_embeddings_are_what_the_last_layer_reads(fitted):
+    smiles, _ = bbbp()
+    embedded = fitted.transform(smiles[:9])
+    method = fitted.model_.method
+    logits = method.to_logits(torch.from_numpy(embedded)).detach().numpy()[:, 0] + fitted.model_.network.offset[0]
+    calibration = fitted.model_.calibration
+    expected = 1 / (1 + np.exp(-(logits / calibration.temperature[0] + calibration.offset[0])))
+    assert np.allclose(fitted.predict_proba(smiles[:9])[:, 1], expected, atol=1e-6)
+    assert fitted.get_feature_names_out()[:2].tolist() == ["graphclassifier0", "graphclassifier1"]
+    pipeline = make_pipeline(quick(), LogisticRegression(max_iter=500)).fit(smiles, bbbp()[1])
+    assert pipeline.predict(smiles[:4]).shape == (4,)
+
+
+def test_what_scikit_learn_asks_of_an_estimator(fitted):
+    assert fitted.n_iter_ == 6
+    for estimator in (GraphClassifier(), GraphRegressor()):
+        tags = get_tags(estimator)
+        given = tags.input_tags
+        assert (given.one_d_array, given.two_d_array, given.string, given.allow_nan) == (True, False, True, True)
+        assert tags.target_tags.required
+        assert tags.target_tags.multi_output
+        assert tags.transformer_tags is not None
+    assert get_tags(GraphClassifier()).classifier_tags.multi_label
+    assert get_tags(GraphRegressor()).estimator_type == "regressor"
+
+
+def test_a_fitted_estimator_shows_what_it_learned(fitted):
+    text = fitted._repr_html_()
+    assert "268 molecules" in text
+    assert "number " in text
+    assert "GraphClassifier" in text
+    bundle = fitted._repr_mimebundle_()
+    assert bundle["text/html"].count("<table") == text.count("<table")
+    assert "trained on" not in GraphClassifier()._repr_html_()
+    assert "&lt;b&gt;" in fitted_html(replace(fitted.model_, classes=("<b>", "no")))
+
+
+@pytest.mark.parametrize(("weight", "words"), [([1], "shape"), ([-1, 1], "0 or more"), ([0, 0], "not all 0")])
+def test_weights_that_are_none_are_sentences(weight, words):
+    with pytest.raises(BadInput, match=words):
+        quick().fit(["CCO", "CCN"], [0, 1], weight)

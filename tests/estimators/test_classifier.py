@@ -5,9 +5,11 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Data
 
-from outland.estimators import BadInput, GraphClassifier
+from outland.estimators import BadInput, GraphClassifier, UnusedRowsWarning
+from outland.estimators.inputs import read_inputs
 from outland.training.targets import NoTarget
 from tests.models.cases import SMALL, bbbp
 
@@ -52,10 +54,10 @@ def test_labels_in_columns_of_objects_stay_what_they_are():
         columns = [classes(labels), classes(np.array(labels, dtype=object))]
         assert columns == [tuple(names), tuple(names)]
         assert {type(name) for column in columns for name in column} == {type(names[0])}
-    for missing in (None, float("nan"), np.nan, np.float32("nan")):
-        for labels in (["a", "b", missing], np.array([0, 1, missing], dtype=object)):
-            with pytest.raises(BadInput, match="row 2 has no label"):
-                classes(labels)
+    for missing in (None, float("nan"), np.float32("nan")):
+        for names in (["a", "b"], np.array([0, 1], dtype=object)):
+            with pytest.warns(UnusedRowsWarning, match="1 of 21 rows have no label .*; the first: row 20"):
+                assert classes([*([*names] * 10), missing]) == tuple(names)
     with pytest.raises(BadInput, match="all text, all numbers or all true and false, not int, str"):
         classes([0, "1", 1])
 
@@ -98,6 +100,57 @@ def test_rare_classes_are_balanced_unless_that_is_not_wanted():
     drawn = balanced.training.class_draws
     assert balanced.network.offset == (pytest.approx(np.log(counts[1] / counts[0] * drawn[0] / drawn[1])),)
     assert (balanced.spec.train.class_balance, plain.spec.train.class_balance) == (True, False)
+
+
+def test_a_weight_by_class_is_drawn_by_and_corrected_for(tmp_path):
+    smiles, _ = bbbp()
+    rare = [int(row % 10 == 0) for row in range(len(smiles))]
+    model = quick(domain="random", class_weight={1: 4.5}).fit(smiles, rare)
+    training = model.model_.training
+    assert training.class_draws == [training.class_counts[0], 4.5 * training.class_counts[1]]
+    assert model.model_.network.offset == (pytest.approx(-np.log(4.5)),)
+    assert model.model_.spec.key != quick(domain="random", class_weight=None).fit(smiles, rare).model_.spec.key
+    model.save(tmp_path / "model")
+    loaded = GraphClassifier.load(tmp_path / "model")
+    assert loaded.class_weight == {0: 1.0, 1: 4.5}
+    assert (clone(loaded).fit(smiles, rare).predict_proba(smiles) == model.predict_proba(smiles)).all()
+    with pytest.raises(BadInput, match="for one target"):
+        quick(class_weight={1: 2}).fit(smiles, np.stack([rare, rare], 1))
+
+
+def test_weights_of_rows_change_what_is_learned():
+    smiles = [text for text in bbbp()[0] if "N" in text or "n" in text or "O" in text]
+    labels = [int("O" in text) for text in smiles]
+    learner = quick(domain="random", class_weight=None).set_params(epochs=4, method_params={"lr": 0.01})
+    even = clone(learner).fit(smiles, labels, [1.0] * len(smiles))
+    heavy = clone(learner).fit(smiles, labels, [1.0 + 200 * (1 - label) for label in labels])
+    assert heavy.model_.network.offset == (0.0,)  # weights say which rows there are; nothing takes them back
+    logits = [model.model_.predict(read_inputs(smiles).graphs).outputs.mean() for model in (even, heavy)]
+    assert logits[0] > logits[1] + 1
+
+
+def test_several_targets_with_gaps(tmp_path):
+    smiles, labels = bbbp()
+    aromatic = [float("c1" in text) for text in smiles]
+    y = np.stack([np.array(labels, dtype=float), np.array(aromatic)], 1)
+    y[::7, 0] = np.nan
+    y[3] = np.nan
+    with pytest.warns(UnusedRowsWarning, match="1 of 298 rows have no label"):
+        model = quick(domain="random").set_params(epochs=5, method_params={"lr": 0.01}).fit(smiles, y)
+    assert [classes.tolist() for classes in model.classes_] == [[0.0, 1.0]] * 2
+    probabilities, called = model.predict_proba(smiles), model.predict(smiles)
+    assert probabilities.shape == called.shape == (298, 2)
+    assert ((probabilities > 0.5) == (called == 1)).all()
+    assert roc_auc_score(y[y[:, 1] >= 0, 1], probabilities[y[:, 1] >= 0, 1]) > 0.7
+    known = ~np.isnan(y)
+    right = ((called == y) | ~known).all(1)[known.any(1)]
+    assert model.score(smiles, y) == right.mean()
+    assert model.model_.targets == ["label0", "label1"]
+    whole = np.stack([labels, np.array(aromatic, dtype=int)], 1)
+    scores = cross_val_score(quick(domain="random"), smiles, whole, cv=2, scoring="roc_auc", error_score="raise")
+    assert ((scores > 0) & (scores < 1)).all()
+    loaded = GraphClassifier.load(model.save(tmp_path / "model"))
+    assert (loaded.predict(smiles[:5]) == called[:5]).all()
 
 
 def test_a_class_that_is_held_out_as_a_whole_is_a_sentence():

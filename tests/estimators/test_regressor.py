@@ -4,8 +4,9 @@ import csv
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
-from outland.estimators import BadInput, GraphRegressor
+from outland.estimators import BadInput, GraphRegressor, UnusedRowsWarning
 from outland.training.targets import NoTarget
 from tests.conftest import SAMPLES
 from tests.models.cases import SMALL
@@ -43,11 +44,29 @@ def test_the_record_is_in_the_labels_own_units():
     assert (large.model_.classes, large.model_.training.class_counts) == ((), [])
 
 
+def test_several_numbers_with_gaps():
+    smiles, y = esol()
+    size = np.array([float(len(text)) for text in smiles])
+    table = np.stack([y, size], 1)
+    table[::5, 0] = np.nan
+    model = GraphRegressor("erm", epochs=15, backbone=SMALL, method_params={"lr": 0.01}).fit(smiles, table)
+    predicted = model.predict(smiles)
+    assert predicted.shape == table.shape
+    assert np.corrcoef(predicted[:, 1], size)[0, 1] > 0.5
+    known = ~np.isnan(table[:, 0])
+    scores = [r2_score(table[known, 0], predicted[known, 0]), r2_score(size, predicted[:, 1])]
+    assert model.score(smiles, table) == pytest.approx(np.mean(scores), abs=1e-6)
+    with pytest.warns(UnusedRowsWarning, match="1 of 11 rows cannot be read"):
+        more = model.predict([*smiles[:10], "aspirin"])
+    assert np.allclose(more[:10], predicted[:10])
+    assert np.isnan(more[10]).all()
+
+
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        ([1.0, float("nan"), 2.0], "row 1 has no number"),
-        ([[1.0, 2.0]] * 3, r"one number for each of 3 rows, not the shape \(3, 2\)"),
+        ([1.0, float("inf"), 2.0], "a label among the rows is not finite: inf"),
+        ([[1.0, 2.0]] * 2, r"for each of 3 rows, not the shape \(2, 2\)"),
     ],
 )
 def test_bad_labels_are_sentences(y, words):

@@ -100,3 +100,18 @@ def test_a_model_without_distances_knows_nothing_of_unusual_rows(fitted):
         "Little is new here, but how good the model is was not measured.",
         "  How unusual rows are is not known.",
     ]
+
+
+def test_every_target_that_was_judged_is_named(fitted):
+    scores = [
+        PartScore(
+            part="test", target=name, metric="rocauc", rows=rows, groups=9, rare=rows // 2, score=Interval(value=value)
+        )
+        for name, rows, value in (("first", 200, 0.7), ("second", 200, 0.912), ("third", 8, 0.5), ("fourth", 0, None))
+    ]
+    lines = advise(replace(fitted.model_, assessment=Assessment(scores=scores)), report(95, 4, 1))
+    few = scores[2].too_few
+    assert lines[0] == TRUST
+    assert lines[-1] == f"  On its own held-out molecules: first ROC-AUC 70.00 %; second ROC-AUC 91.20 %; third {few}."
+    none = Assessment(scores=scores[2:])
+    assert advise(replace(fitted.model_, assessment=none), report(95, 4, 1))[0].startswith("Little is new here")

@@ -93,12 +93,17 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     return molecule
 
 
-def featurize(molecule: Any, vector: bool = False) -> Molecule:
-    """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges."""
+def featurize(molecule: Any, vector: bool = False, graph: bool = True) -> Molecule:
+    """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges.
+
+    Without `graph` it is one atom of unknown kind: models that read vectors alone need no more.
+    """
+    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    if not graph:
+        return Molecule(*_NO_GRAPH, *vectors)
     atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)
     edges = ends.repeat(2, axis=1)
     edges[:, 1::2] = ends[::-1]
-    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
     return Molecule(atoms, edges, bonds.repeat(2, axis=0), *vectors)
 
 
@@ -124,6 +129,7 @@ def _atoms(molecule: Any) -> Array:
 
 
 _LAST_CATEGORY = (np.array(ATOMS.vocabulary) - 1).astype(np.uint8)
+_NO_GRAPH = (_LAST_CATEGORY[None], np.zeros((2, 0), dtype=np.int32), np.zeros((0, BONDS.width), dtype=np.uint8))
 
 
 def _bonds(molecule: Any) -> tuple[npt.NDArray[np.int32], Array]:

@@ -20,20 +20,21 @@ from outland.graphs.edges import to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
-_CHUNK = 256  # molecules
+CHUNK = 256  # molecules
 _THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
-_FEW = 8  # chunks below which starting processes costs more than it saves
+_FEW = 2048  # molecules below which starting processes costs more than it saves
 
 
 @dataclass(frozen=True)
 class MoleculeOptions:
-    """What to compute of each molecule besides its graph."""
+    """What to compute of each molecule."""
 
     lenient: bool = False  # see `parse`
     scaffold: bool = True  # Bemis-Murcko, with chirality
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
     vector: bool = False  # fingerprint and descriptors in each `Molecule`: see `chem.descriptors`
+    graph: bool = True  # atoms and bonds
 
 
 class MoleculeText(str):
@@ -67,24 +68,30 @@ class Chunk:
 
 
 def read_molecules(
-    smiles: Iterable[Any], options: MoleculeOptions, title: str, total: int | None = None, workers: int | None = None
+    smiles: Iterable[Any],
+    options: MoleculeOptions,
+    title: str,
+    total: int | None = None,
+    workers: int | None = None,
+    size: int = CHUNK,
 ) -> Iterator[Chunk]:
-    """Featurize a stream of SMILES or RDKit molecules; yield chunks in order.
+    """Featurize a stream of SMILES or RDKit molecules; yield chunks of `size` rows in order.
 
     There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
     rdkit()
-    batches = _batched(smiles)
-    first = list(islice(batches, _FEW)) if workers is None else []
+    batches = _batched(smiles, size)
+    few = -(-_FEW // size)
+    first = list(islice(batches, few)) if workers is None else []
     if workers is None:
-        workers = 1 if len(first) < _FEW else available_cores()
+        workers = 1 if len(first) < few else available_cores()
     chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
-    yield from track(chunks, title, None if total is None else -(-total // _CHUNK))
+    yield from track(chunks, title, None if total is None else -(-total // size))
 
 
-def _batched(smiles: Iterable[Any]) -> Iterator[list[tuple[int, Any]]]:
+def _batched(smiles: Iterable[Any], size: int) -> Iterator[list[tuple[int, Any]]]:
     rows = enumerate(smiles)
-    while batch := list(islice(rows, _CHUNK)):
+    while batch := list(islice(rows, size)):
         yield batch
 
 
@@ -96,7 +103,7 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
             chunk.failures.append((index, reason))
             continue
         chunk.indices.append(index)
-        chunk.molecules.append(featurize(molecule, options.vector))
+        chunk.molecules.append(featurize(molecule, options.vector, options.graph))
         if options.scaffold:
             chunk.scaffolds.append(_scaffold(molecule))
         if options.canonical:

@@ -186,7 +186,8 @@ def predict(
     path = out or Path("-" if data == "-" else f"{_file_name(Path(data).name.split('.')[0])}-predicted.csv")
     data = options.table_path(data)
     if is_table(data):
-        report = predict_table(loaded, Path(data), path, smiles=smiles, force=force, safe=safe_csv, coverage=coverage)
+        wishes: dict[str, Any] = {"force": force, "safe": safe_csv, "coverage": coverage, "graphs": gcs}
+        report = predict_table(loaded, Path(data), path, smiles=smiles, **wishes)
         graphs, lines = report.sample_graphs(), _label_lines(loaded, Path(data), report)
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files, coverage=coverage)

@@ -99,11 +99,14 @@ def _from_model(
     from outland.datasets import is_table
     from outland.models import load_model
     from outland.models.named_graphs import load_part
+    from outland.models.table_predictions import trained_column
     from outland.shift.measure import shift_from_training
+    from outland.tables.columns import find_smiles_column
     from outland.tables.smiles_table import read_unlabelled
 
     model, notes = load_model(folder, trust_code=trust_code), list[str]()
     if is_table(name):
+        smiles = smiles or find_smiles_column(Path(name), model.targets, trained_column(model))
         graphs, notes = read_unlabelled(name, smiles)
     else:
         graphs = load_part(model, name, data=data)

@@ -2,5 +2,5 @@
 
 from outland.estimators.classifier import GraphClassifier
 from outland.estimators.fitting import FitResult, fit
-from outland.estimators.inputs import BadInput, scaffold_groups
+from outland.estimators.inputs import BadInput, UnusedRowsWarning, scaffold_groups
 from outland.estimators.regressor import GraphRegressor

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outland.chem.featurizer import parse as parse_smiles
 from outland.devices import find_device, one_thread
+from outland.estimators.html import fitted_html
 from outland.estimators.inputs import BadInput, Inputs, as_list, read_inputs
-from outland.estimators.splitting import DOMAINS, Domain, resolve_domain, split_validation, training_environments
+from outland.estimators.labels import Labels, Weights, label_table, row_weights, usable_rows
+from outland.estimators.splitting import (
+    DOMAINS,
+    Domain,
+    environment_names,
+    resolve_domain,
+    split_validation,
+    training_environments,
+)
 from outland.graphs import Schema, Splits, Task
 from outland.methods import find_method
 from outland.models import Predictions, TrainedModel, load_model, save_model
@@ -38,17 +48,19 @@ if TYPE_CHECKING:
 _RENAMED = {"shift": "domain", "settings": "method_params"}
 
 
-class GraphEstimator(BaseEstimator):  # type: ignore[misc]
+class GraphEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share.
 
     Attributes:
         model_: the trained model.
         record_: of its training: curves, selection, timing; not there after `load`.
+        n_iter_: epochs that were trained.
     """
 
     predicts_classes: ClassVar[bool]
     model_: TrainedModel
     record_: RunRecord
+    n_iter_: int
 
     def __init__(
         self,
@@ -81,36 +93,56 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         grid = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
         return {"method_params": [{**(self.method_params or {}), **params} for params in grid]}
 
-    def fit(self, X: Any, y: Any, environments: Any = None) -> Self:  # noqa: N803
-        """Train.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, environments: Any = None) -> Self:  # noqa: N803
+        """Train. Rows that cannot be read, or have no label, are left out with a warning.
 
         Args:
             X: SMILES, RDKit molecules or PyG graphs, one a row.
-            y: a label for each row.
+            y: a label for each row, or `[rows, targets]`; None or NaN where it is unknown.
+            sample_weight: how often each training row is drawn, relative to the others; a row of 0 is left out.
             environments: where each row comes from, for methods that ask; without them rows are grouped by scaffold or
                 size.
         """
         self._drawn_seed = draw_seed(self.random_state)
-        inputs = read_inputs(X, scaffold=self.domain in ("auto", "scaffold"), clusters=self.domain == "cluster")
-        splits = self._splits(inputs, y, environments)
-        spec = self._spec(splits)
-        device = find_device(self.device)
-        callback = progress_callback() if self.verbose else None
-        with one_thread():
-            training = Training(spec, splits.to(device), device, callback=callback)
-            wait_for(training.steps())
-        self.record_ = training.record()
-        self.model_ = replace(training.model(), training_hashes=sorted_hashes(inputs.texts))
+        rows = as_list(X)
+        labels, weight = label_table(y, len(rows)), row_weights(sample_weight, len(rows))
+        names, usable = environment_names(environments, len(rows)), usable_rows(labels, weight)
+        inputs = read_inputs(
+            rows, usable, scaffold=self.domain in ("auto", "scaffold"), clusters=self.domain == "cluster"
+        )
+        used = inputs.rows
+        splits = self._splits(
+            inputs, labels[used], None if weight is None else weight[used], None if names is None else names[used]
+        )
+        self._train(splits, inputs)
         self._set_fitted_attributes()
         return self
 
-    def _splits(self, inputs: Inputs, y: Any, environments: Any) -> Splits:
+    def _train(self, splits: Splits, inputs: Inputs) -> None:
+        """Train on splits; PyTorch's global generators are afterwards what they were."""
+        spec, device = self._spec(splits), find_device(self.device)
+        callback = progress_callback() if self.verbose else None
+        with one_thread(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+            training = Training(spec, splits.to(device), device, callback=callback)
+            wait_for(training.steps())
+            self.record_ = training.record()
+            self.model_ = replace(training.model(), training_hashes=sorted_hashes(inputs.texts))
+
+    def _splits(
+        self, inputs: Inputs, labels: Labels, weight: Weights | None, environments: npt.NDArray[np.str_] | None
+    ) -> Splits:
         domain = resolve_domain(self.domain, inputs.kind)
-        labels, task, classes = self._labels(y, len(inputs.graphs))
+        y, task, classes = self._labels(labels)
         parts = split_validation(inputs, domain, self.validation, environments, self._seed())
         environment, count = training_environments(inputs, domain, parts["train"], environments)
-        graphs = replace(inputs.graphs, y=labels, environment=environment)
         source = {"domain": domain, "classes": list(classes), "validation": self.validation}
+        extra = dict(inputs.graphs.extra)
+        if class_weight := self._class_weights(classes, task):
+            source["class_weight"] = class_weight
+            weight = np.array(class_weight)[y.flatten().long()] * (1 if weight is None else weight)
+        if weight is not None:
+            extra["sample_weight"] = torch.from_numpy(weight)
+        graphs = replace(inputs.graphs, y=y, environment=environment, extra=extra)
         return Splits(graphs, parts, Schema(inputs.node, task, inputs.edge, count), source)
 
     def _spec(self, splits: Splits) -> RunSpec:
@@ -135,17 +167,23 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
     def _train_changes(self) -> dict[str, Any]:
         return {"class_balance": False}
 
+    def _class_weights(self, classes: tuple[Any, ...], task: Task) -> list[float]:
+        """Weights of the classes by which rows are drawn; empty where they are not."""
+        return []
+
     def _set_fitted_attributes(self) -> None:
         """Set what scikit-learn expects of a fitted estimator."""
+        self.n_iter_ = self.model_.training.epochs
 
-    def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
+    def _labels(self, labels: Labels) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
         raise NotImplementedError
 
-    def _predictions(self, X: Any) -> Predictions:  # noqa: N803
-        check_is_fitted(self, "model_")
-        return self.model_.predict(self._read(X).matching(self.model_.schema))
+    def _predictions(self, X: Any) -> tuple[Predictions, Inputs]:  # noqa: N803
+        inputs = self._read(X)
+        return self.model_.predict(inputs.matching(self.model_.schema)), inputs
 
     def _read(self, X: Any) -> Inputs:  # noqa: N803
+        check_is_fitted(self, "model_")
         inputs = read_inputs(X)
         if inputs.kind != self.model_.kind:
             raise BadInput(f"this model was trained on {self.model_.kind}, and these are {inputs.kind}")
@@ -153,29 +191,40 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
 
     def distance(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """How unusual each row is for the model: one training row in twenty lies above 1 (see `KNNDistance`)."""
-        distances = self._predictions(X).distances
-        if distances is None:
+        predictions, inputs = self._predictions(X)
+        if predictions.distances is None:
             raise BadInput(f"{self.model_.name} has no embeddings to take distances of")
-        array: np.ndarray[Any, Any] = distances.numpy()
-        return array
+        return inputs.in_all_rows(predictions.distances.numpy())
 
-    def explain(self, X: Any, show: View = "contributions") -> list["Explanation"]:  # noqa: N803
-        """What each prediction rests on, as PyG explanations with `node_mask` and `edge_mask`.
+    def transform(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
+        """Embeddings `[rows, d]`: what the last layer of the (first) network reads."""
+        predictions, inputs = self._predictions(X)
+        if predictions.embeddings is None:
+            raise BadInput(f"{self.model_.name} has no embeddings")
+        self._n_features_out = predictions.embeddings.shape[1]
+        return inputs.in_all_rows(predictions.embeddings.numpy())
+
+    def explain(self, X: Any, show: View = "contributions") -> list["Explanation | None"]:  # noqa: N803
+        """What each prediction rests on, as PyG explanations with `node_mask` and `edge_mask`; None of unreadable rows.
 
         These are contributions with a sign: above 0 a node pushes towards the second class, of several the one called,
         or a higher number. `show="mask"` gives the stable mask of a method that learns one.
         """
-        check_is_fitted(self, "model_")
         inputs = self._read(X)
         graphs = inputs.matching(self.model_.schema)
         molecules = None
         if inputs.kind == "molecules":
-            molecules = [parse_smiles(row.strip()) if isinstance(row, str) else row for row in as_list(X)]
-        return explain_graphs(self.model_, graphs, molecules, show)
+            rows = as_list(X)
+            molecules = [
+                parse_smiles(row.strip()) if isinstance(row, str) else row for row in map(rows.__getitem__, inputs.rows)
+            ]
+        explanations: list[Explanation | None] = [None] * inputs.given
+        for row, explanation in zip(inputs.rows, explain_graphs(self.model_, graphs, molecules, show), strict=True):
+            explanations[row] = explanation
+        return explanations
 
     def measure_shift(self, X: Any, settings: ShiftSettings | None = None) -> ShiftResult:  # noqa: N803
         """How far rows are from those the model was trained on (GCS); at least twenty are needed."""
-        check_is_fitted(self, "model_")
         graphs = self._read(X).matching(self.model_.schema)
         return shift_from_training(self.model_, graphs, settings or QUICK, self.model_.spec.seed)
 
@@ -188,6 +237,23 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         """Write the model folder; an existing one is replaced only with `force`."""
         check_is_fitted(self, "model_")
         return save_model(self.model_, folder, force)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False
+        tags.input_tags.string, tags.input_tags.allow_nan = True, True
+        tags.target_tags.required, tags.target_tags.multi_output = True, True
+        tags.no_validation = True
+        return tags
+
+    def _repr_html_inner(self) -> str:
+        return self._repr_mimebundle_().get("text/html", "")
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle and hasattr(self, "model_"):
+            bundle["text/html"] += fitted_html(self.model_)
+        return bundle
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", trust_code: bool = False) -> Self:

@@ -8,7 +8,8 @@ import torch
 from sklearn.base import ClassifierMixin
 
 from outland.estimators.base import GraphEstimator
-from outland.estimators.inputs import BadInput
+from outland.estimators.inputs import BadInput, as_list
+from outland.estimators.labels import Labels, class_labels, class_weights, is_missing, label_table, row_weights
 from outland.estimators.splitting import Domain
 from outland.graphs import Task
 from outland.models import TrainedModel
@@ -27,7 +28,8 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         validation: share of the rows that is held out.
         epochs: passes over the training rows; None takes as many as make 80,000 looks at a graph, from 4 to 40.
         class_weight: `balanced` draws rare classes as often as the others (a row at most ten times an epoch), and
-            corrects the probabilities for it; None leaves classes as they are.
+            corrects the probabilities for it; `{class: weight}` draws each class so often, and corrects as well; None
+            leaves classes as they are.
         method_params, backbone, train: changes of the method's settings, the network's, and the training loop's.
         random_state: decides everything random.
         device: `cpu`, `cuda`, or `auto`.
@@ -41,7 +43,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
     """
 
     predicts_classes: ClassVar[bool] = True
-    classes_: np.ndarray[Any, Any]
+    classes_: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]]
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         domain: Domain = "auto",
         validation: float = 0.1,
         epochs: int | None = None,
-        class_weight: Literal["balanced"] | None = "balanced",
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = "balanced",
         method_params: Mapping[str, Any] | None = None,
         backbone: Mapping[str, Any] | None = None,
         train: Mapping[str, Any] | None = None,
@@ -75,61 +77,53 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """The class of each row."""
-        predictions = self._predictions(X)
-        classes: np.ndarray[Any, Any] = self.classes_[self.model_.decisions(predictions)]
-        return classes
+        """The class of each row `[rows]`, or `[rows, targets]`; NaN for a row that cannot be read."""
+        predictions, inputs = self._predictions(X)
+        return inputs.in_all_rows(np.array(self.model_.classes)[self.model_.decisions(predictions)])
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """Probabilities `[rows, classes]`, in the order of `classes_`, scaled on validation rows only.
 
-        A loaded model of several targets gives `[rows, targets]`, of the second class each, as scikit-learn's
-        multilabel classifiers do.
+        Of several targets they are `[rows, targets]`, of the second class each, as scikit-learn's multilabel
+        classifiers have it. Those of a row that cannot be read are NaN.
         """
-        predictions = self._predictions(X)
-        return self.model_.probabilities(predictions)
+        predictions, inputs = self._predictions(X)
+        return inputs.in_all_rows(self.model_.probabilities(predictions))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Accuracy over the rows that can be read and have a label; of several targets all known ones must be right."""
+        labels, called = label_table(y, len(as_list(X))), self.predict(X)
+        called = called.reshape(len(labels), -1)
+        known, readable = ~is_missing(labels), ~is_missing(called).any(1)
+        judged = known.any(1) & readable
+        right = ((called == labels) | ~known).all(1)
+        weight = row_weights(sample_weight, len(labels))
+        return float(np.average(right[judged], weights=None if weight is None else weight[judged]))
 
     def _train_changes(self) -> dict[str, Any]:
-        if self.class_weight not in ("balanced", None):
-            raise BadInput(f"class_weight is 'balanced' or None, not {self.class_weight!r}")
+        if not (self.class_weight in ("balanced", None) or isinstance(self.class_weight, Mapping)):
+            raise BadInput(f"class_weight is 'balanced', None or a weight by class, not {self.class_weight!r}")
         return {"class_balance": self.class_weight == "balanced"}
+
+    def _class_weights(self, classes: tuple[Any, ...], task: Task) -> list[float]:
+        return class_weights(self.class_weight, classes, task) if isinstance(self.class_weight, Mapping) else []
 
     @classmethod
     def _params_of(cls, model: TrainedModel) -> dict[str, Any]:
-        class_weight = "balanced" if model.spec.train.class_balance else None
+        class_weight: Any = "balanced" if model.spec.train.class_balance else None
+        if weights := model.training.data.get("class_weight"):
+            class_weight = dict(zip(model.classes, weights, strict=True))
         return {**super()._params_of(model), "class_weight": class_weight}
 
     def _set_fitted_attributes(self) -> None:
-        self.classes_ = np.array(self.model_.classes)
+        super()._set_fitted_attributes()
+        classes, targets = np.array(self.model_.classes), len(self.model_.targets)
+        self.classes_ = classes if targets == 1 else [classes] * targets
 
-    def _labels(self, y: Any, rows: int) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
-        values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
-        if values.shape != (rows,):
-            raise BadInput(f"y must have one label for each of {rows} rows, not the shape {values.shape}")
-        if values.dtype == object:
-            values = _as_array([value.item() if hasattr(value, "item") else value for value in values])
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise BadInput(f"row {int((~np.isfinite(values)).argmax())} has no label: leave such rows out")
-        classes, codes = np.unique(values, return_inverse=True)
-        if len(classes) < 2:
-            raise BadInput(f"every label is {classes[0].item()!r}: there is nothing to tell apart")
-        if values.dtype.kind == "f" and (len(classes) > 50 or (classes != np.round(classes)).any()):
-            raise BadInput("the labels are numbers, not classes: use GraphRegressor")
-        names = tuple(name.item() for name in classes)
-        if len(classes) == 2:
-            return torch.from_numpy(codes.reshape(-1, 1).astype(np.float32)), Task("binary", 1, "rocauc"), names
-        return torch.from_numpy(codes.reshape(-1).astype(np.int64)), Task("multiclass", len(classes), "accuracy"), names
+    def _labels(self, labels: Labels) -> tuple[torch.Tensor, Task, tuple[Any, ...]]:
+        return class_labels(labels)
 
-
-def _as_array(labels: list[Any]) -> np.ndarray[Any, Any]:
-    """Labels as they are: numbers as numbers, text as text."""
-    for row, label in enumerate(labels):
-        if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:
-            raise BadInput(f"row {row} has no label: leave such rows out")
-    kinds = {type(label) for label in labels}
-    if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
-        return np.array(labels)
-    named = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise BadInput(f"labels must be all text, all numbers or all true and false, not {named}")
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = tags.classifier_tags.multi_label = True
+        return tags

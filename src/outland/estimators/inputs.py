@@ -1,10 +1,12 @@
 """What people bring, as packed graphs: SMILES, RDKit molecules or PyG graphs, one a row."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,6 +23,10 @@ class BadInput(OutlandError, ValueError):
     """Input that cannot be learned from or predicted; a `ValueError`, as scikit-learn's callers expect."""
 
 
+class UnusedRowsWarning(UserWarning):
+    """Rows that cannot be read, or have no label: they are not trained on, and predictions of them are NaN."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Rows as graphs.
@@ -31,6 +37,8 @@ class Inputs:
         node, edge: what their features are.
         groups: codes of the molecules and, if they were asked for, of scaffolds and clusters, one a row.
         texts: the rows that came as SMILES.
+        rows: index of each graph's row among those given `[G]`.
+        given: how many rows were given.
     """
 
     graphs: PackedGraphs
@@ -39,6 +47,17 @@ class Inputs:
     edge: Features | None
     groups: dict[str, Tensor] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    given: int = 0
+
+    def in_all_rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of the graphs `[G, ...]` as those of all rows given; NaN for a row that could not be read."""
+        if len(self.rows) == self.given:
+            return values
+        kind = float if values.dtype.kind in "biuf" else object
+        table = np.full((self.given, *values.shape[1:]), np.nan, dtype=kind)
+        table[self.rows] = values
+        return table
 
     @property
     def columns(self) -> dict[str, Tensor]:
@@ -59,28 +78,34 @@ class Inputs:
         return self.graphs
 
 
-def read_inputs(rows: Any, *, scaffold: bool = False, clusters: bool = False) -> Inputs:
-    """The rows as graphs; a row that cannot be read is an error that names it.
+def read_inputs(
+    rows: Any, only: npt.NDArray[np.int64] | None = None, *, scaffold: bool = False, clusters: bool = False
+) -> Inputs:
+    """The rows as graphs; a warning names the first molecule that cannot be read, an error if none can.
 
     Args:
         rows: a list, array or column of SMILES and molecules, or of PyG graphs.
+        only: indices of the rows to read; by default all.
         scaffold, clusters: compute the scaffold of each molecule, or its cluster.
     """
     objects = as_list(rows)
-    if not objects:
-        raise BadInput("there are no rows")
-    if hasattr(objects[0], "edge_index"):
-        return _graphs(objects)
-    return _molecules(objects, MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters, vector=True))
+    index = np.arange(len(objects)) if only is None else only
+    selected = [objects[row] for row in index]
+    if hasattr(selected[0], "edge_index"):
+        return replace(_graphs(selected), rows=index, given=len(objects))
+    options = MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters, vector=True)
+    return _molecules(selected, index, len(objects), options)
 
 
 def scaffold_groups(rows: Any) -> np.ndarray[Any, Any]:
-    """Codes of the molecules' Bemis-Murcko scaffolds, as `GroupKFold` takes them.
+    """Codes of the molecules' Bemis-Murcko scaffolds, as `GroupKFold` takes them; -1 for rows that cannot be read.
 
     >>> scaffold_groups(["c1ccccc1O", "CCO", "c1ccccc1N"]).tolist()
     [0, 1, 0]
     """
-    codes: np.ndarray[Any, Any] = read_inputs(rows, scaffold=True).groups["scaffold"].numpy()
+    inputs = read_inputs(rows, scaffold=True)
+    codes = np.full(inputs.given, -1, dtype=np.int64)
+    codes[inputs.rows] = inputs.groups["scaffold"].numpy()
     return codes
 
 
@@ -97,26 +122,39 @@ def as_list(rows: Any) -> list[Any]:
         rows = np.asarray(rows, dtype=object).ravel()
     if not isinstance(rows, Iterable):
         raise BadInput(f"give a list of SMILES, molecules or graphs, not a {type(rows).__name__}")
-    return list(rows)
+    objects = list(rows)
+    if not objects:
+        raise BadInput("there are no rows")
+    return objects
 
 
-def _molecules(rows: list[Any], options: MoleculeOptions) -> Inputs:
+def _molecules(rows: list[Any], index: npt.NDArray[np.int64], given: int, options: MoleculeOptions) -> Inputs:
     chunks = list(read_molecules(rows, options, "Reading molecules", len(rows)))
     failures = [failure for chunk in chunks for failure in chunk.failures]
     if failures:
-        index, reason = failures[0]
-        value = repr(rows[index])
-        value = value if len(value) <= 60 else value[:57] + "..."
-        more = f"{len(failures)} of {len(rows)} rows cannot be read; the first: " if len(failures) > 1 else ""
-        raise BadInput(f"{more}row {index}: {reason} ({value})")
+        _warn_unreadable(failures, rows, index)
     molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
     groups = {"molecule": factorize(name for chunk in chunks for name in chunk.canonical)}
     if options.scaffold:
         groups["scaffold"] = factorize(name for chunk in chunks for name in chunk.scaffolds)
     if options.fingerprint:
         groups["cluster"] = cluster([fingerprint for chunk in chunks for fingerprint in chunk.fingerprints])
-    texts = tuple(row for row in rows if isinstance(row, str))
-    return Inputs(pack_molecules(molecules, torch.zeros(len(rows), 1)), "molecules", ATOMS, BONDS, groups, texts)
+    readable = [row for chunk in chunks for row in chunk.indices]
+    texts = tuple(rows[row] for row in readable if isinstance(rows[row], str))
+    graphs = pack_molecules(molecules, torch.zeros(len(molecules), 1))
+    return Inputs(graphs, "molecules", ATOMS, BONDS, groups, texts, index[readable], given)
+
+
+def _warn_unreadable(failures: list[tuple[int, str]], rows: list[Any], index: npt.NDArray[np.int64]) -> None:
+    """Warn of rows that cannot be read; an error if there are no others."""
+    row, reason = failures[0]
+    value = repr(rows[row])
+    value = value if len(value) <= 60 else value[:57] + "..."
+    first = f"row {index[row]}: {reason} ({value})"
+    if len(failures) == len(rows):
+        raise BadInput(f"none of {len(rows)} rows can be read; the first: {first}" if len(rows) > 1 else first)
+    count = f"{len(failures)} of {len(rows)} rows cannot be read"
+    warnings.warn(f"{count}, and are left out (their predictions are NaN); the first: {first}", UnusedRowsWarning, 6)
 
 
 def _graphs(rows: list[Any]) -> Inputs:

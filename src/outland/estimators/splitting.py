@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -25,7 +26,9 @@ def resolve_domain(domain: str, kind: str) -> str:
     return domain
 
 
-def split_validation(inputs: Inputs, domain: str, share: float, environments: Any, seed: int) -> dict[str, Tensor]:
+def split_validation(
+    inputs: Inputs, domain: str, share: float, environments: npt.NDArray[np.str_] | None, seed: int
+) -> dict[str, Tensor]:
     """Indices of `train` and `val`: rare scaffolds, clusters or environments validate, or the smallest graphs."""
     if not 0 < share < 1:
         raise BadInput(f"validation must be a share of the rows between 0 and 1, not {share:g}")
@@ -33,7 +36,7 @@ def split_validation(inputs: Inputs, domain: str, share: float, environments: An
     if domain == "environment":
         if environments is None:
             raise BadInput("domain='environment' needs environments: fit(X, y, environments=...)")
-        columns["environment"] = environment_codes(environments, len(inputs.graphs))
+        columns["environment"] = _codes(environments)
     split = split_rows(domain, columns, seed, (1 - share, share, 0.0))
     parts = {"train": split["train"], "val": torch.cat([split["val"], split["test"]]).sort().values}
     for name, index in parts.items():
@@ -45,15 +48,24 @@ def split_validation(inputs: Inputs, domain: str, share: float, environments: An
     return parts
 
 
-def environment_codes(environments: Any, rows: int) -> Tensor:
-    """Codes of the environments' names `[rows]`, in sorted order."""
+def environment_names(environments: Any, rows: int) -> npt.NDArray[np.str_] | None:
+    """Names of the environments `[rows]`; None where there are none."""
+    if environments is None:
+        return None
     names = np.asarray(environments.cpu() if isinstance(environments, Tensor) else environments)
     if names.shape != (rows,):
         raise BadInput(f"there are {len(names) if names.ndim else 0} environments for {rows} rows")
-    return torch.from_numpy(np.unique(names.astype(str), return_inverse=True)[1].reshape(-1).astype(np.int64))
+    return names.astype(str)
 
 
-def training_environments(inputs: Inputs, domain: str, train: Tensor, environments: Any) -> tuple[Tensor, int]:
+def _codes(names: npt.NDArray[np.str_]) -> Tensor:
+    """Codes of names, in sorted order."""
+    return torch.from_numpy(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64))
+
+
+def training_environments(
+    inputs: Inputs, domain: str, train: Tensor, environments: npt.NDArray[np.str_] | None
+) -> tuple[Tensor, int]:
     """Environment of each row, those of the training rows numbered from 0, and how many of these there are."""
-    named = None if environments is None else environment_codes(environments, len(inputs.graphs))
+    named = None if environments is None else _codes(environments)
     return assign_environments(domain, inputs.columns, train, named)

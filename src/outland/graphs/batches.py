@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -73,6 +74,8 @@ class Batches:
         shuffle: a new order each epoch; else the order of `index`.
         balance: every batch holds the same number of graphs of each environment (give or take one); a small
             environment is walked through more than once an epoch.
+        weight: of each graph of the set `[G]`; an epoch then draws as many graphs as `index` has, each as often as its
+            weight says on average over epochs.
         layout: `exact`, or `padded` to one of a few shapes.
     """
 
@@ -85,13 +88,17 @@ class Batches:
         shuffle: bool = False,
         balance: bool = False,
         seed: int = 0,
+        weight: Tensor | None = None,
         layout: Layout = "exact",
     ) -> None:
         if size < 1:
             raise OutlandError(f"a batch needs at least one graph, not {size}")
         if balance and graphs.environment is None:
             raise OutlandError("balanced batches need an environment for each graph, and these graphs have none")
+        if balance and weight is not None:
+            raise OutlandError("balanced batches draw environments alike and take no weights: choose one of the two")
         self.graphs, self.index, self.size = graphs, index.cpu(), size
+        self._weight = None if weight is None else weight.cpu()[self.index].double().numpy()
         self.shuffle, self.balance, self.seed, self.layout = shuffle, balance, seed, layout
         self.gatherer = Gatherer(graphs)
         self._environment: Tensor | None = None
@@ -151,6 +158,8 @@ class Batches:
         generator = np.random.default_rng((self.seed, epoch))
         if self._environment is not None:
             return self._balanced(generator, self._environment)
+        if self._weight is not None:
+            return torch.from_numpy(generator.permutation(_systematic_sample(self._weight, generator)))
         if self.shuffle:
             return torch.from_numpy(generator.permutation(len(self.index)))
         return torch.arange(len(self.index))
@@ -168,6 +177,13 @@ class Batches:
             passes = [generator.permutation(members) for _ in range(math.ceil(count / len(members)))]
             order[turns == turn] = torch.from_numpy(np.concatenate(passes)[:count]) if passes else order[:0]
         return order
+
+
+def _systematic_sample(weight: npt.NDArray[np.float64], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """As many positions as there are weights: one of weight w comes n·w/Σw times, rounded up or down at random."""
+    steps = (np.arange(len(weight)) + generator.random()) / len(weight)
+    total = np.cumsum(weight)
+    return np.minimum(np.searchsorted(total, steps * total[-1], side="right"), len(weight) - 1)
 
 
 def _blocks(shapes: list[BatchShape], width: int) -> Iterator[list[BatchShape]]:

@@ -48,7 +48,7 @@ class Calibration:
         return logits.sigmoid() if task.kind == "binary" else logits.softmax(1)
 
 
-def prior_offset(counts: list[int], draws: list[int], task: Task) -> tuple[float, ...]:
+def prior_offset(counts: list[int], draws: list[float], task: Task) -> tuple[float, ...]:
     """The offset that undoes drawing classes `draws` times instead of `counts` times; 0 where these are the same."""
     if counts == draws:
         return (0.0,) * task.outputs

@@ -135,7 +135,7 @@ def _check_expected_error(model: TrainedModel, expected: ExpectedError) -> None:
 
 
 def _smallest_graph(schema: Schema) -> PackedGraphs:
-    """A graph of two joined nodes, all features 0."""
+    """A graph of two joined nodes, all features and descriptors 0."""
 
     def zeros(features: Features | None) -> Tensor | None:
         if features is None:
@@ -145,4 +145,5 @@ def _smallest_graph(schema: Schema) -> PackedGraphs:
     x, edge_attr, pair = zeros(schema.node), zeros(schema.edge), torch.tensor([[0, 1], [1, 0]])
     assert x is not None
     two = torch.tensor([2])
-    return PackedGraphs(x, pair, two, two, torch.zeros(1, schema.task.outputs), pair[1], edge_attr)
+    extra = {"descriptors": torch.zeros(1, schema.descriptors)} if schema.descriptors else {}
+    return PackedGraphs(x, pair, two, two, torch.zeros(1, schema.task.outputs), pair[1], edge_attr, extra=extra)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Chunk, MoleculeOptions, pack_molecules, read_molecules
+from outland.chem.smiles import CHUNK, Chunk, MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.conformal import LikelihoodRatio
@@ -26,7 +26,7 @@ from outland.tables.writing import check_out, written_table
 T = TypeVar("T")
 _SAMPLE = 500  # new molecules that a shift is measured on
 _WIDE = 1000  # columns, beyond which fewer rows are kept in memory
-_OPTIONS = MoleculeOptions(scaffold=False, vector=True)
+_ROWS = 1024  # predicted at once: a few blocks of rows for trees, a few batches for networks
 _NUMBERS = tuple(
     f"outland_{name}"
     for name in ("probability", "prediction", "low", "high", "distance", "similarity", "expected_error")
@@ -81,6 +81,7 @@ def predict_table(
     safe: bool = False,
     workers: int | None = None,
     coverage: float | None = None,
+    graphs: bool = False,
 ) -> TableReport:
     """Write a copy of a table with a prediction beside each row.
 
@@ -94,6 +95,7 @@ def predict_table(
         workers: processes that read molecules; by default one a core for large tables.
         coverage: how often sets of classes, or intervals of numbers, are to hold the truth; by default classes get no
             sets, and intervals hold it in 90 %.
+        graphs: whether the report's sample needs atoms and bonds even where the model reads none (trees do not).
     """
     started = time.perf_counter()
     asked = Coverage(coverage)
@@ -107,10 +109,12 @@ def predict_table(
             workers = 1  # which reads fewer rows ahead
         title, numbers = f"Predicting {path.name}", [name for name in added if name.startswith(_NUMBERS)]
         with written_table(out, [*names, *added], smiles, safe, numbers) as write:
-            rows = read_rows(path)
-            for chunk in read_molecules(smiles_texts(path, smiles), _OPTIONS, title, workers=workers):
+            rows, training = read_rows(path), set(model.training_hashes.tolist())
+            options = MoleculeOptions(scaffold=False, vector=True, graph=graphs or model.network is not None)
+            size = CHUNK if len(names) > _WIDE else _ROWS
+            for chunk in read_molecules(smiles_texts(path, smiles), options, title, workers=workers, size=size):
                 report.sample.add(chunk.molecules)
-                for row in _predicted_rows(model, chunk, rows, report, smiles, asked):
+                for row in _predicted_rows(model, chunk, rows, report, training, asked):
                     write(row)
             _check_any(report, path, smiles)
     report.seconds = time.perf_counter() - started
@@ -151,7 +155,8 @@ def _table_ratio(model: TrainedModel, path: Path, smiles: str) -> LikelihoodRati
         return None
     sample = Reservoir[str](2 * _SAMPLE)
     sample.add(smiles_texts(path, smiles))
-    chunks = read_molecules(sample.items, _OPTIONS, f"Sampling {path.name}")
+    options = MoleculeOptions(scaffold=False, vector=True, graph=False)
+    chunks = read_molecules(sample.items, options, f"Sampling {path.name}")
     molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
     if len(molecules) < FEWEST_NEW:
         return None
@@ -159,17 +164,21 @@ def _table_ratio(model: TrainedModel, path: Path, smiles: str) -> LikelihoodRati
 
 
 def _predicted_rows(
-    model: TrainedModel, chunk: Chunk, rows: Iterator[Cells], report: TableReport, smiles: str, coverage: Coverage
+    model: TrainedModel,
+    chunk: Chunk,
+    rows: Iterator[Cells],
+    report: TableReport,
+    training: set[int],
+    coverage: Coverage,
 ) -> Iterator[Cells]:
-    """The rows of a chunk with the model's predictions."""
+    """The rows of a chunk with the model's predictions; `training` are hashes of the rows it was trained on."""
     failures = dict(chunk.failures)
     predicted = iter(predict_molecules(model, chunk.molecules, coverage))
-    training = set(model.training_hashes.tolist())
     for index in sorted([*chunk.indices, *failures]):
         row = next(rows)
         report.rows += 1
         prediction: Cells = {"outland_problem": failures[index]} if index in failures else next(predicted)
-        is_training = text_hash(row.get(smiles, "")) in training
+        is_training = text_hash(row.get(report.smiles, "")) in training
         report.training_rows += is_training and "outland_problem" not in prediction
         count_prediction(model, prediction, report, index)
         yield {**row, **prediction}

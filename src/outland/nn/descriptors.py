@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 
 _LARGEST = 5.0  # standard deviations; what is further out is clipped
@@ -31,10 +32,14 @@ class DescriptorInput(nn.Module):
         self.mean.copy_(known.mean(0))
         self.scale.copy_(torch.where(std > 1e-6 * (1 + self.mean.abs()), 1 / std, 0))
 
-    def forward(self, batch: GraphBatch) -> Tensor | float:
-        """What the descriptors add to the readout; nothing for graphs without any."""
-        if batch.descriptors is None:
-            return 0.0
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """What the descriptors add to the readout; graphs that have none, or others, are refused."""
+        given = 0 if batch.descriptors is None else batch.descriptors.shape[1]
+        if batch.descriptors is None or given != len(self.mean):
+            raise OutlandError(
+                f"the network reads {len(self.mean)} descriptors of each molecule, and these graphs have "
+                f"{given or 'none'}: give it a table of SMILES, or train it with backbone.descriptors=false"
+            )
         standardized = ((batch.descriptors - self.mean) * self.scale).nan_to_num(0.0).clamp(-_LARGEST, _LARGEST)
         added: Tensor = self.linear(standardized)
         return added

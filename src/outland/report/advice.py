@@ -2,6 +2,7 @@
 
 from outland.models import Assessment, TrainedModel
 from outland.models.messages import METRICS, flag_sentences, format_score
+from outland.models.summary import PartScore
 from outland.models.table_predictions import TableReport
 from outland.models.uncertainty import has_flags
 from outland.shift import ShiftResult
@@ -66,13 +67,17 @@ def _shift_sentence(shift: TwoSample, noun: str, assessment: Assessment | None) 
 
 
 def _held_out_score(assessment: Assessment | None) -> tuple[str, bool]:
-    """A sentence on the model's held-out score, and whether there is one."""
-    for score in [] if assessment is None else assessment.of("test"):
-        if score.score.value is None:
-            continue
-        if score.too_few:
-            return f"Its own held-out molecules were {score.too_few}.", False
-        unit = "" if score.metric == "rmse" else " %"
-        value = f"{format_score(score.score.value, score.metric)}{unit}"
-        return f"Its {METRICS[score.metric]} on held-out molecules was {value}.", True
-    return "", False
+    """A sentence on the model's held-out scores, of all targets that have one, and whether there is any."""
+    scores = [] if assessment is None else [score for score in assessment.of("test") if score.score.value is not None]
+    measured = [score for score in scores if not score.too_few]
+    if len(scores) == 1 and not measured:
+        return f"Its own held-out molecules were {scores[0].too_few}.", False
+    if len(scores) == 1:
+        return f"Its {METRICS[scores[0].metric]} on held-out molecules was {_in_unit(scores[0])}.", True
+    texts = [f"{score.target} {score.too_few or f'{METRICS[score.metric]} {_in_unit(score)}'}" for score in scores]
+    return f"On its own held-out molecules: {'; '.join(texts)}." if texts else "", bool(measured)
+
+
+def _in_unit(score: PartScore) -> str:
+    assert score.score.value is not None
+    return format_score(score.score.value, score.metric) + ("" if score.metric == "rmse" else " %")

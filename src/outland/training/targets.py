@@ -22,7 +22,7 @@ class TrainingData:
 
     splits: Splits
     class_counts: list[int]  # training graphs of each class; empty for numbers and for several targets
-    class_draws: list[int]  # how often they are drawn an epoch
+    class_draws: list[float]  # how often they are drawn an epoch, relative to each other
 
 
 def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
@@ -36,7 +36,8 @@ def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
             "or more data"
         )
     if not spec.train.class_balance or not counts:
-        return TrainingData(splits, counts, counts)
+        weights = splits.source.get("class_weight") or [1] * len(counts)  # graphs are drawn by them
+        return TrainingData(splits, counts, [count * weight for count, weight in zip(counts, weights, strict=True)])
     train, draws = balanced_index(splits.graphs.y[splits["train"].to(splits.graphs.device)], splits["train"], spec.seed)
     return TrainingData(replace(splits, parts={**splits.parts, "train": train}), counts, draws)
 

@@ -92,6 +92,7 @@ class Trainer:
             shuffle=True,
             balance=settings.balance,
             seed=seed,
+            weight=splits.graphs.extra.get("sample_weight"),
             layout=settings.layout,
         )
         self.seed = seed
