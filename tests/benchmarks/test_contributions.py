@@ -3,6 +3,7 @@
 import json
 
 from benchmarks.contributions import GROUPS, MEMBERS, OUT, TASKS, faithfulness_table, known_table
+
 from tests.test_docs import DOCS
 
 
