@@ -33,7 +33,7 @@ def plain_branch(branch, h, mask, batch):
         aggregated[target] = aggregated[target] + mask.edge[index] * x[source] / scale
     z = functional.linear(torch.stack(aggregated), branch.conv.linear.weight, branch.conv.linear.bias).relu()
     pooled = [z[batch.node_batch == g] for g in range(batch.num_graphs)]
-    return torch.stack([rows.mean(0) if branch.pool == "mean" else rows.sum(0) for rows in pooled])
+    return torch.stack([rows.mean(0) if branch.readout.pool_name == "mean" else rows.sum(0) for rows in pooled])
 
 
 def plain_head(head, h):
@@ -157,8 +157,8 @@ class TestCAL(AttentionCase):
             assert torch.allclose(branch(h, mask, batch), plain_branch(branch, h, mask, batch), atol=1e-10)
 
     def test_the_authors_pool_is_a_setting(self):
-        assert built("cal").causal.pool == "mean"
-        assert built("cal", pool="sum").trivial.pool == "sum"
+        assert built("cal").causal.readout.pool_name == "mean"
+        assert built("cal", pool="sum").trivial.readout.pool_name == "sum"
 
     def test_attention_equals_a_loop_and_sums_to_one(self):
         method, batch = built("cal").attention, odd_batch()

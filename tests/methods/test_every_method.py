@@ -10,13 +10,14 @@ import torch
 from outland.datasets.cmnist import CMNIST, PALETTE, read_idx
 from outland.datasets.superpixels import superpixel_graphs
 from outland.graphs import Cache, Splits
-from outland.methods import METHODS, build_method, find_method, method_settings
+from outland.methods import METHODS, Progress, build_method, find_method, method_settings
 from outland.nn import BackboneSettings
 from outland.tables import TableSettings
 from outland.tables.smiles_table import SmilesTable
 from outland.training import Trainer, TrainSettings
 from outland.training.mask_quality import mask_quality
-from tests.conftest import SAMPLES
+from tests.cases import SMALL, doubled
+from tests.conftest import SAMPLES, whole
 
 TOX = ("NR-AR", "NR-AhR", "NR-ER", "SR-ARE", "SR-MMP", "SR-p53")
 
@@ -76,3 +77,25 @@ def test_masking_methods_are_the_papers():
     explaining = {name for name in METHODS if find_method(name).has_masks}
     assert explaining >= {"dir", "cal", "gsat", "ciga", "disc", "grea", "aia"}
     assert explaining.isdisjoint({"erm", "irm", "vrex", "groupdro", "m-mixup", "flag"})
+
+
+@pytest.mark.parametrize("pool", ["max", "softmax", "attention"])
+@pytest.mark.parametrize("name", [*METHODS])
+def test_every_readout_serves_every_method(any_set, name, pool):
+    schema, graphs = any_set
+    changes = {"readout": "backbone"} if name == "grea" else {}
+    logits = {}
+    for selected in (pool, "mean"):
+        backbone = dataclasses.replace(SMALL, pool=selected, unit_readout=True)
+        torch.manual_seed(0)
+        method = build_method(name, schema, backbone, method_settings(name, changes)).double()
+        for parameter_name, parameter in method.named_parameters():
+            if parameter_name.endswith("readout.query"):  # at 0 attention is the mean
+                torch.nn.init.ones_(parameter)
+        method.prepare(graphs, torch.arange(len(graphs)), 0)
+        exact, padded = (doubled(whole(graphs, layout)) for layout in ("exact", "padded"))
+        for phase in method.phases():
+            assert all(term.isfinite() for term in phase.loss(padded, Progress(epoch=9, epochs=10)).values())
+        logits[selected] = method.eval()(exact)
+        assert torch.allclose(method(padded)[: len(graphs)], logits[selected], atol=1e-9)
+    assert not torch.allclose(*logits.values(), rtol=0, atol=1e-6)

@@ -18,6 +18,9 @@ OPTIONS = {
     "concat": {"jumping": "concat"},
     "virtual": {"virtual_node": True},
     "mlp": {"head": "mlp", "pool": "sum"},
+    "readout max": {"pool": "max"},
+    "readout softmax": {"pool": "softmax", "masked_readout": True},
+    "readout attention": {"pool": "attention", "unit_readout": True},
     "no norm": {"batch_norm": False, "virtual_node": True},
 }
 

@@ -151,3 +151,25 @@ def test_a_table_that_has_changed_since_its_spec_is_refused(table, tmp_path):
         stream.write("CCC,0\n")
     with pytest.raises(OutlandError, match=r"t\.csv has changed since it was first read: begin again"):
         load_splits(spec)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "domain", "method", "key"),
+    [
+        ("motif", "base", "aia:paper", "ddce4a9cd2a9"),
+        ("molbbbp", "scaffold", "aia:paper", "9f7c294f04b6"),
+        ("molbbbp", "size", "aia:paper", "ad2dd5194b3d"),
+        ("molbbbp", "scaffold", "g-mixup", "4702b7e0d909"),
+        ("molbbbp", "size", "g-mixup", "8c6bb04fba20"),
+    ],
+)
+def test_keys_of_published_runs_stay(dataset, domain, method, key):
+    assert RunSpec.make(dataset, method, domain=domain, kind="covariate").key == key
+
+
+def test_settings_that_came_later_count_only_where_they_are_on():
+    plain = spec().to_json()
+    older = {name: value for name, value in plain["backbone"].items() if not name.endswith("readout")}
+    assert spec_key({**plain, "backbone": older}) == spec_key(plain) == spec().key
+    keys = {spec(f"backbone.{word}").key for word in ("unit_readout=true", "masked_readout=true", "pool=max")}
+    assert len(keys | {spec().key}) == 4

@@ -13,9 +13,9 @@ from outland.training.steps import ReplayedSteps
 FRAME = TrainSettings(epochs=4, batch_size=5, eval_batch_size=8, layout="padded")
 
 
-def trained(name, splits, replay, **changes):
+def trained(name, splits, replay, pool="mean", **changes):
     torch.manual_seed(0)
-    backbone = BackboneSettings(width=8, layers=3, dropout=0.3)
+    backbone = BackboneSettings(width=8, layers=3, dropout=0.3, pool=pool)
     method = build_method(name, splits.schema, backbone, method_settings(name, changes))
     run = Trainer(method, splits, FRAME, seed=1, replay=replay)
     run.fit()
@@ -30,6 +30,15 @@ def test_replayed_runs_equal_eager_ones(any_splits, name):
         for one, other in zip(eager.curves, replayed.curves, strict=True):
             assert one["loss"] == pytest.approx(other["loss"], abs=1e-4)
         return
+    assert replayed.curves == eager.curves
+    for key, value in eager.method.state_dict().items():
+        assert torch.equal(value, replayed.method.state_dict()[key]), key
+
+
+@pytest.mark.parametrize("pool", ["max", "softmax", "attention"])
+@pytest.mark.parametrize("name", ["erm", "aia", "dir", "stablegnn"])
+def test_every_readout_can_be_replayed(any_splits, name, pool):
+    eager, replayed = (trained(name, any_splits, replay, pool) for replay in (False, True))
     assert replayed.curves == eager.curves
     for key, value in eager.method.state_dict().items():
         assert torch.equal(value, replayed.method.state_dict()[key]), key

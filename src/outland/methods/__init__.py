@@ -46,6 +46,9 @@ METHODS = {
     "m-mixup": "outland.methods.mmixup:MMixup",
     "g-mixup": "outland.methods.gmixup:GMixup",
     "aia": "outland.methods.aia:AIA",
+    "prune": "outland.methods.prune:PrunE",
+    "leci": "outland.methods.leci:LECI",
+    "imold": "outland.methods.imold:IMoLD",
 }
 
 

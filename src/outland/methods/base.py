@@ -174,6 +174,10 @@ class Method(nn.Module, Generic[S]):
         """Named terms whose sum is minimised, for a method of one phase."""
         raise NotImplementedError
 
+    def barred_epochs(self, epochs: int) -> int:
+        """How many of the first `epochs` may not be selected, for the method is not yet itself in them."""
+        return 0
+
     def diagnostics(self) -> Terms:
         """Scalars of the last step that are recorded beside its losses and not minimised; most methods have none."""
         return {}

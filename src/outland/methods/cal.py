@@ -1,6 +1,7 @@
 """Causal attention learning: the causal part predicts the label, beside any other graph's trivial part too."""
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
-from outland.nn import BackboneSettings, Mask, build_encoder
+from outland.nn import BackboneSettings, Mask, Readout, build_encoder
 from outland.nn.convs import GCN, LayerInputs
 from outland.nn.layers import norm, pair_linear
 from outland.settings import NonNegative, settings
@@ -57,9 +58,9 @@ class TwoWayAttention(nn.Module):
 class Branch(nn.Module):
     """One part of the graph to one embedding: masked node states, batch norm, a weighted GCN layer, ReLU, readout."""
 
-    def __init__(self, backbone: BackboneSettings, pool: str) -> None:
+    def __init__(self, backbone: BackboneSettings) -> None:
         super().__init__()
-        self.pool = pool
+        self.readout = Readout(backbone)
         self.norm = norm(backbone.width, backbone.batch_norm)
         self.conv = GCN(backbone.width, backbone, 1)
 
@@ -67,7 +68,8 @@ class Branch(nn.Module):
         """Embeddings `[B, d]`."""
         x = self.norm(h * mask.node[:, None], batch.node_mask)
         z = self.conv(x, LayerInputs(batch, mask.edge, None), x).relu()
-        return batch.mean_nodes(z) if self.pool == "mean" else batch.sum_nodes(z)
+        embeddings: Tensor = self.readout(z, batch, mask.node)
+        return embeddings
 
 
 class BranchHead(nn.Module):
@@ -110,11 +112,11 @@ class CAL(Method[CALSettings]):
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: CALSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
-        pool = backbone.pool if self.settings.pool == "backbone" else self.settings.pool
+        branch = backbone if self.settings.pool == "backbone" else replace(backbone, pool=self.settings.pool)
         width, outputs = backbone.width, schema.task.outputs
         self.encoder = build_encoder(backbone, schema.node, schema.edge)
         self.attention = TwoWayAttention(width)
-        self.causal, self.trivial = Branch(backbone, pool), Branch(backbone, pool)
+        self.causal, self.trivial = Branch(branch), Branch(branch)
         self.causal_head = BranchHead(width, backbone, outputs)
         self.trivial_head = BranchHead(width, backbone, outputs)
         self.stable_share, self.mask_depth = torch.zeros(()), backbone.layers

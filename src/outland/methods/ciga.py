@@ -10,7 +10,7 @@ from torch.nn import functional
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Progress, Terms
 from outland.methods.parts.risk import label_losses, mean_over
-from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings, pool_part
+from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings
 from outland.nn import BackboneSettings, Head, frozen_running_stats
 from outland.settings import NonNegative, settings
 
@@ -78,7 +78,7 @@ class CIGA(SubgraphMethod[CIGASettings]):
         losses, known = label_losses(self.classifier.head(h, batch), batch, self.schema.task)
         labels = batch.y.reshape(len(h), -1)
         if settings.contrast == "scorer":
-            h = pool_part(parts.features, parts.rationale, batch, self.backbone.pool)
+            h = self.classifier.readout(parts.features, batch, parts.rationale.node, masked=True)
         contrast = supervised_contrast(h, labels, known, settings.temperature)
         terms = {"rationale": mean_over(losses, known), "contrast": settings.alpha * contrast}
         if self.environment_head is not None:

@@ -22,7 +22,8 @@ class GREASettings(MethodSettings):
         removal, replacement: weights of the loss on rationales alone and on all pairs; the paper tunes them, the
             public code has 1.
         size: weight of the penalty on rationales of another share than γ.
-        readout: `sum` of gated nodes, as published, which grows with the graph; or `mean` over the graph's nodes.
+        readout: `sum` of gated nodes, as published, which grows with the graph; `mean` over the graph's nodes; or the
+            `backbone`'s, in which gates are weights of nodes.
         period: of the epochs; the first of each period trains the gate, the others encoder and predictor.
         gate_layers: depth of the gate.
     """
@@ -31,7 +32,7 @@ class GREASettings(MethodSettings):
     removal: NonNegative = 1.0
     replacement: NonNegative = 1.0
     size: NonNegative = 1.0
-    readout: Literal["sum", "mean"] = "sum"
+    readout: Literal["sum", "mean", "backbone"] = "sum"
     period: Annotated[int, Field(ge=2)] = 4
     gate_layers: PositiveInt = 2
 
@@ -76,7 +77,8 @@ class GREA(Method[GREASettings]):
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: GREASettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.gate = Gate(replace(backbone, layers=self.settings.gate_layers), schema)
-        self.classifier = GraphNet(replace(backbone, pool=self.settings.readout), schema)
+        pool = self.settings.readout
+        self.classifier = GraphNet(backbone if pool == "backbone" else replace(backbone, pool=pool), schema)
         self.mask_depth = backbone.layers
 
     def phases(self) -> list[Phase]:
@@ -107,10 +109,12 @@ class GREA(Method[GREASettings]):
         return {"removal": removal, "replacement": replacement}
 
     def split(self, batch: GraphBatch, gates: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings of rationales and environments `[B, d]`, whose sums are those of the graphs."""
-        nodes = self.classifier.encoder(batch)
+        """Embeddings of rationales and environments `[B, d]`; those of sums and means add up to the graphs'."""
+        nodes, readout = self.classifier.encoder(batch), self.classifier.readout
+        if self.settings.readout == "backbone":
+            return readout(nodes, batch, gates, masked=True), readout(nodes, batch, 1 - gates, masked=True)
         pool = batch.mean_nodes if self.settings.readout == "mean" else batch.sum_nodes
-        return pool(gates[:, None] * nodes), pool((1 - gates)[:, None] * nodes)
+        return readout.scale(pool(gates[:, None] * nodes)), readout.scale(pool((1 - gates)[:, None] * nodes))
 
     def size_penalty(self, gates: Tensor, batch: GraphBatch) -> Tensor:
         """Distance of each rationale's share of nodes from γ, mean over graphs."""

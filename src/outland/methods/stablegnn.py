@@ -3,13 +3,15 @@
 from dataclasses import replace
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.parts.dependence import Dependence, HSICDependence
 from outland.methods.parts.weighting import WeightingMethod, WeightingSettings
-from outland.nn import BackboneSettings, build_encoder
+from outland.nn import BackboneSettings, Readout, build_encoder
 from outland.nn.layers import norm
+from outland.nn.readout import LINEAR
 from outland.settings import PositiveInt, settings
 
 
@@ -41,19 +43,16 @@ class Clusters(nn.Module):
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, clusters: int, layers: int) -> None:
         super().__init__()
-        self.pool = backbone.pool
         self.encoder = build_encoder(replace(backbone, layers=layers), schema.node, schema.edge)
         self.assign = nn.Linear(backbone.width, clusters)
         self.own = nn.Linear(backbone.width, backbone.width)
         self.neighbours = nn.Linear(backbone.width, backbone.width, bias=False)
         self.norm = norm(backbone.width, backbone.batch_norm)
 
-    def forward(self, nodes: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def forward(self, nodes: Tensor, batch: GraphBatch, readout: Readout) -> tuple[Tensor, Tensor]:
         """Cluster embeddings `[B, C, d]` and, for each, the output of the layer on the pooled graph."""
         assignment = self.assign(self.encoder(batch)).softmax(1)
-        z = batch.sum_nodes(assignment[:, :, None] * nodes[:, None, :])
-        if self.pool == "mean":
-            z = z / batch.node_count.clamp(min=1)[:, None, None]
+        z = cluster_embeddings(assignment, nodes, batch, readout)
         neighbours = batch.aggregate_to_targets(batch.at_source(assignment))
         adjacency = batch.sum_nodes(assignment[:, :, None] * neighbours[:, None, :])
         mean = (adjacency @ z) / adjacency.sum(2, keepdim=True).clamp(min=1e-6)
@@ -92,11 +91,20 @@ class StableGNN(WeightingMethod[StableGNNSettings]):
 
     def features_and_readout(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """All clusters of a graph side by side `[B, C·d]`, and the sum of the updated ones `[B, d]`."""
-        z, update = self.clusters(self.classifier.encoder(batch), batch)
-        return z.flatten(1), (z + update).sum(1)
+        readout = self.classifier.readout
+        z, update = self.clusters(self.classifier.encoder(batch), batch, readout)
+        return z.flatten(1), readout.scale((z + update).sum(1))
 
     def dependence(self, z: Tensor, valid: Tensor) -> Dependence:
         """Fourier dependence of all coordinates, or HSIC of the clusters."""
         if self.settings.dependence == "hsic":
             return HSICDependence(z, valid, self.settings.clusters, self.settings.bandwidth)
         return super().dependence(z, valid)
+
+
+def cluster_embeddings(assignment: Tensor, nodes: Tensor, batch: GraphBatch, readout: Readout) -> Tensor:
+    """Cluster embeddings `[B, C, d]`: shares of the graph's sum or mean, or readouts with the assignment as weight."""
+    if readout.pool_name not in LINEAR:
+        return torch.stack([readout.pool(nodes, batch, weight) for weight in assignment.unbind(1)], 1)
+    z = batch.sum_nodes(assignment[:, :, None] * nodes[:, None, :])
+    return z / batch.node_count.clamp(min=1)[:, None, None] if readout.pool_name == "mean" else z

@@ -7,4 +7,5 @@ from outland.nn.descriptors import fit_descriptors
 from outland.nn.layers import BatchNorm, Dropout, PairLinear, frozen_running_stats, synchronize_batch_norm
 from outland.nn.masker import Mask, Masker
 from outland.nn.network import GraphNet, Head, initialize
+from outland.nn.readout import Readout
 from outland.nn.settings import BackboneSettings

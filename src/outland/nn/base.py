@@ -69,6 +69,6 @@ class Encoder(nn.Module):
             edge_weight: multiplies each edge's message in every layer `[E]`.
             states: node vectors to start from instead of `embed(batch)`.
             edge_states: what `edge_states(batch)` gives, where several passes share it.
-            pool: the readout, a sum or mean over each graph's nodes.
+            pool: the readout of the settings, which exchanges with linear maps where that is a sum or mean.
         """
         raise NotImplementedError

@@ -7,6 +7,7 @@ from outland.graphs import Features, GraphBatch
 from outland.nn.base import Encoder, Pool
 from outland.nn.convs import CONVS, Conv, LayerInputs
 from outland.nn.layers import Dropout, FeatureEncoder, fold_batch_norm, linear_before, linear_norm, norm
+from outland.nn.readout import LINEAR
 from outland.nn.settings import BackboneSettings
 
 
@@ -73,7 +74,8 @@ class NodeEncoder(Encoder):
 
         A sum of mapped rows is the mapped sum, and there are fewer graphs than nodes.
         """
-        if conv.last is None or self.settings.residual or self.settings.jumping != "last":
+        is_linear = self.settings.pool in LINEAR
+        if conv.last is None or not is_linear or self.settings.residual or self.settings.jumping != "last":
             return None
         folded = fold_batch_norm(conv.last, norm, self.dropout)
         if folded is None:

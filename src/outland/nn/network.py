@@ -7,6 +7,7 @@ from outland.nn.backbones import build_encoder
 from outland.nn.descriptors import DescriptorInput
 from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
+from outland.nn.readout import Readout
 from outland.nn.settings import BackboneSettings
 
 
@@ -44,6 +45,7 @@ class GraphNet(nn.Module):
     def __init__(self, settings: BackboneSettings, schema: Schema, inputs: int | None = None) -> None:
         super().__init__()
         self.encoder = build_encoder(settings, schema.node if inputs is None else inputs, schema.edge)
+        self.readout = Readout(settings)
         self.head = Head(settings, schema.task.outputs)
         has_descriptors = settings.descriptors and schema.descriptors > 0
         self.descriptors = DescriptorInput(schema.descriptors, settings.width) if has_descriptors else None
@@ -55,10 +57,10 @@ class GraphNet(nn.Module):
         states: Tensor | None = None,
         edge_states: list[Tensor] | None = None,
     ) -> Tensor:
-        """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, not readout and descriptors."""
+        """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, and nodes as the `Readout` says."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
-        pool = batch.mean_nodes if self.encoder.settings.pool == "mean" else batch.sum_nodes
-        z: Tensor = self.encoder(batch, node, edge, states, edge_states, pool)
+        pooled = self.encoder(batch, node, edge, states, edge_states, lambda z: self.readout.pool(z, batch, node))
+        z = self.readout.scale(pooled)
         return z if self.descriptors is None else z + self.descriptors(batch)
 
     def forward(

@@ -7,6 +7,7 @@ from pydantic import Field
 from outland.settings import Fraction, NonNegative, settings
 
 BackboneName = Literal["gin", "gcn", "gcnii", "gat", "dmpnn"]
+PoolName = Literal["mean", "sum", "max", "softmax", "attention"]
 
 
 @settings("backbone")
@@ -22,7 +23,9 @@ class BackboneSettings:
         residual: add a layer's input to its output where the widths agree; `dmpnn` has residuals of its own.
         jumping: what leaves the stack: the last layer, or sum, maximum or projected concatenation of all.
         virtual_node: one more node a graph, joined to all, pooled through the node weight.
-        pool: readout over nodes.
+        pool: readout over nodes: `mean`, `sum`, `max`, `softmax` (log-sum-exp with a learned temperature), `attention`.
+        unit_readout: divide the readout by its L2 norm.
+        masked_readout: let a mask's node weights act in a mean or sum; in the other readouts they do.
         head: `linear`, or `mlp` with one hidden layer of 2d.
         init: PyTorch's `default`, or `kaiming` normal on every linear layer.
         heads: attention heads (GAT).
@@ -38,10 +41,12 @@ class BackboneSettings:
     residual: bool = False
     jumping: Literal["last", "sum", "max", "concat"] = "last"
     virtual_node: bool = False
-    pool: Literal["mean", "sum"] = "mean"
+    pool: PoolName = "mean"
     head: Literal["linear", "mlp"] = "linear"
     init: Literal["default", "kaiming"] = "default"
     heads: Annotated[int, Field(ge=1, le=1024)] = 4
     alpha: Fraction = 0.1
     theta: NonNegative = 0.5
     descriptors: bool = False
+    unit_readout: bool = False
+    masked_readout: bool = False

@@ -14,5 +14,6 @@ from outland.ops.losses import Indicator, label_losses, mean_risk, ratio_penalti
 from outland.ops.masks import mask_weights
 from outland.ops.norm import NormState, batch_norm
 from outland.ops.pair import pair_linear
+from outland.ops.readout import attention_pool, logsumexp_pool, max_pool
 from outland.ops.rows import embedding_sum, gather_rows, masked_mean, pool, scale_rows, scatter_rows
 from outland.ops.weights import Descent, TableLayout, dependence_terms, descend_weights, simplex

@@ -16,6 +16,7 @@ from outland.spec.train import TrainSettings
 from outland.storage.files import canonical_json, checksum, digest
 
 RESULTS = 1  # version of what specs give: raised by hand when a change of the code gives other results for equal specs
+_LATER = ("descriptors", "unit_readout", "masked_readout")  # of the backbone, off in specs from before they were there
 GROUPS = ("method", "backbone", "train", "data")
 Changes = Mapping[str, Mapping[str, Any]]
 
@@ -158,8 +159,7 @@ def spec_key(plain: Mapping[str, Any]) -> str:
         hashed["method"] = hashed["method"].rpartition(":")[2]
     else:
         hashed.pop("code", None)
-    if not hashed["backbone"].get("descriptors"):  # a setting that older specs do not have
-        hashed["backbone"] = {name: value for name, value in hashed["backbone"].items() if name != "descriptors"}
+    hashed["backbone"] = {name: value for name, value in plain["backbone"].items() if value or name not in _LATER}
     if hashed["table"] is not None:
         hashed["table"] = {name: value for name, value in hashed["table"].items() if name not in ("file", "strict")}
     return digest(canonical_json(hashed))[:12]

@@ -39,7 +39,7 @@ def describe_data(splits: Splits) -> dict[str, Any]:
 
 def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.device) -> RunRecord:
     """The record of a finished training on `splits`."""
-    task, burn_in = trainer.splits.schema.task, trainer.settings.burn_in_epochs()
+    task, burn_in = trainer.splits.schema.task, trainer.rule.burn_in
     selected: str = spec.train.select
     if burn_in and selected != "last_epoch":
         selected += "+burn_in"

@@ -78,7 +78,8 @@ class Trainer:
         self.epochs = min(epochs or settings.epochs, settings.epochs)
         self.checkpoints, self.callback = checkpoints, callback or Callback()
         self.device = splits.graphs.device
-        self.rule = choosing_rule(settings.select, settings.burn_in_epochs())
+        burn_in = max(settings.burn_in_epochs(), method.barred_epochs(settings.epochs))
+        self.rule = choosing_rule(settings.select, burn_in)
         if self.rule.part is not None and self.rule.part not in splits:
             raise OutlandError(
                 f"train.select={settings.select} needs the part '{self.rule.part}', and this data has only "

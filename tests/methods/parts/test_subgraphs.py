@@ -5,8 +5,8 @@ from torch_geometric.data import Data
 
 from outland.graphs import PackedGraphs
 from outland.methods.parts.ranking import top_edges
-from outland.methods.parts.subgraphs import EdgeScorer, embed_part, pool_part, split
-from outland.nn import BACKBONES, BackboneSettings, GraphNet, Mask, frozen_running_stats
+from outland.methods.parts.subgraphs import EdgeScorer, embed_part, split
+from outland.nn import BACKBONES, BackboneSettings, GraphNet, Mask, Readout, frozen_running_stats
 from tests.cases import SMALL, doubled
 from tests.conftest import REAL, SETS, odd_graphs, undirected, whole
 from tests.methods.cases import drawn_scores, some
@@ -63,7 +63,7 @@ class TestCut:
 
 
 class TestEmbedPart:
-    @pytest.mark.parametrize("pool", ["mean", "sum"])
+    @pytest.mark.parametrize("pool", ["mean", "sum", "max", "softmax", "attention"])
     @pytest.mark.parametrize("kind", BACKBONES)
     def test_equals_graphs_built_anew_without_the_other_nodes(self, kind, pool):
         """Also in training mode: batch norm sees the nodes of the part and no others."""
@@ -132,5 +132,6 @@ class TestEmbedPart:
         part, _ = split(drawn_scores(batch), top_edges(drawn_scores(batch), batch, 0.3), batch)
         for graph in range(6):
             rows = [n for n in range(batch.num_nodes) if batch.node_batch[n] == graph and part.node[n] > 0]
-            assert torch.allclose(pool_part(features, part, batch, "mean")[graph], features[rows].mean(0))
-            assert torch.allclose(pool_part(features, part, batch, "sum")[graph], features[rows].sum(0))
+            for pool, expected in (("mean", features[rows].mean(0)), ("sum", features[rows].sum(0))):
+                readout = Readout(BackboneSettings(pool=pool))
+                assert torch.allclose(readout(features, batch, part.node, masked=True)[graph], expected)

@@ -55,19 +55,14 @@ def highest_edge(weights: Tensor, batch: GraphBatch) -> Tensor:
     return highest
 
 
-def pool_part(features: Tensor, mask: Mask, batch: GraphBatch, pool: Literal["mean", "sum"]) -> Tensor:
-    """Mean or sum over the nodes of a part `[B, d]`; 0 for a graph that has none there."""
-    total = batch.sum_nodes(features * mask.node[:, None])
-    return total if pool == "sum" else total / batch.sum_nodes(mask.node).clamp(min=1)[:, None]
-
-
 def embed_part(net: GraphNet, batch: GraphBatch, mask: Mask, states: Tensor | None = None) -> Tensor:
-    """Embeddings of a part `[B, d]`, as of graphs without the other nodes.
+    """Embeddings of a part `[B, d]`, as of graphs without the other nodes; 0 for a graph that has none there.
 
     To the encoder those are padding, so that they do not enter batch norm either.
     """
     features = net.encoder(batch.replace(node_mask=mask.node > 0), mask.node, mask.edge, states)
-    return pool_part(features, mask, batch, net.encoder.settings.pool)
+    embeddings: Tensor = net.readout(features, batch, mask.node, masked=True)
+    return embeddings
 
 
 @settings("method")
