@@ -95,7 +95,7 @@ def test_several_runs_that_are_asked_to_stop_say_how_to_go_on(words, motif, cach
         pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'outland[tune]'")
     small = ["--set", "data.limit=48", "--set", "backbone.width=8", "--out", tmp_path]
     process = begin(*words, *small, cache=cache)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not list(tmp_path.rglob("spec.json")):
         assert time.monotonic() < until
         assert process.poll() is None, process.communicate()
