@@ -27,7 +27,7 @@ from outland.studies.transfer import import_records
 from outland.studies.tuned import with_tuned_settings
 from outland.training import RunRecord, RunSpec, run
 from outland.training.run_folder import RunFolder
-from tests.faults.harness import begin
+from tests.faults.harness import PATIENCE, begin
 from tests.faults.hostile import Tried, sealed
 from tests.graphs.test_cache import KEY, toy
 from tests.studies.cases import SEARCHED, fake_run
@@ -244,7 +244,7 @@ def attempt(kind: str, tiny: Path, finished: tuple, folder: Path) -> None:
 def test_what_is_no_file_is_refused_at_once(kind, tiny, finished, tmp_path, tally):
     """Pipes, devices, folders and sparse giants, in a process that can be ended if it hangs."""
     child = begin(attempt, kind, tiny, finished, tmp_path)
-    child.join(60)
+    child.join(PATIENCE)
     hangs = child.exitcode is None
     child.kill()
     child.join()

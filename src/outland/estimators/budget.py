@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from outland.errors import counted
-from outland.settings import is_valid
 
 SEEDS = 3  # of each network in the delivered model, where time allows
 _EVALUATION = 0.35  # time of predicting a row, in units of training on it
@@ -21,7 +20,8 @@ _LAST_OFFERS = (*_OFFERS, (0.7, "all", 1), (0.5, "all", 1), (0.5, "some", 1), (0
 _SOME = 3  # folds
 
 
-class _PlainPlan(TypedDict):
+class _PlanFile(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
     networks: list[str]
     folds: PositiveInt
     epochs: NonNegativeInt
@@ -61,9 +61,8 @@ class Plan:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Plan":
         """The inverse of `to_json`; a `ValueError` where it is no plan."""
-        if not is_valid(plain, _PlainPlan):
-            raise ValueError("it is no plan of a fit")
-        return cls(**{**plain, "networks": tuple(plain["networks"]), "notes": tuple(plain["notes"])})
+        values = _PlanFile.model_validate(plain).model_dump()
+        return cls(**{**values, "networks": tuple(values["networks"]), "notes": tuple(values["notes"])})
 
 
 @dataclass(frozen=True)

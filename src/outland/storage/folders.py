@@ -32,7 +32,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         _replace(scratch, target)
         flush(target.parent)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
 
 
 def recover_folder(target: Path) -> None:
@@ -66,12 +66,20 @@ def _replace(new: Path, target: Path) -> None:
     if not os.path.lexists(target):
         new.rename(target)
     elif _exchange(new, target):
-        shutil.rmtree(new, ignore_errors=True)
+        _remove(new)
     else:
         aside = _aside(target)
         target.rename(aside)
         new.rename(target)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, or a symbolic link or file that was in its place."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _aside(target: Path) -> Path:

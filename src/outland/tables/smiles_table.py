@@ -184,10 +184,11 @@ def read_unlabelled(file: str, smiles: str = "") -> tuple[PackedGraphs, list[str
     require_columns(path, [smiles])
     shards, failures = Shards(), list[tuple[int, str]]()
     options = MoleculeOptions(scaffold=False, vector=True)
-    for chunk in read_molecules(smiles_texts(path, smiles), options, f"Reading {path.name}"):
-        failures += chunk.failures
-        if chunk.molecules:
-            shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
+    with unchanged(path):
+        for chunk in read_molecules(smiles_texts(path, smiles), options, f"Reading {path.name}"):
+            failures += chunk.failures
+            if chunk.molecules:
+                shards.add(pack_molecules(chunk.molecules, torch.full((len(chunk.molecules), 1), torch.nan)))
     if not failures:
         return shards.concatenate(), []
     first = f"row {failures[0][0] + 1}, {failures[0][1]}"
