@@ -73,7 +73,8 @@ class MemoryBudget:
 
     def __init__(self, free_memory: Callable[[], float], release: Callable[[], None] = lambda: None) -> None:
         self._free_memory, self._release = free_memory, release
-        self._initial, self._has_garbage = free_memory(), False
+        self._initial = free_memory()
+        self._has_garbage = self._initial != math.inf  # of earlier fleets of this process
 
     def has_room(self, active: int) -> bool:
         """Whether one more run would fit beside `active` runs."""
