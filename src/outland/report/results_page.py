@@ -31,7 +31,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 def write_results_page(root: Path) -> Path:
     """Write docs/results.md and docs/ranks.svg of the repository in `root` from its results/; returns the page."""
-    results = _shown(read_results(find_study("covariate").with_newer(), root / "results/records/covariate.jsonl.xz"))
+    results = with_runs(read_results(find_study("covariate").with_newer(), root / "results/records/covariate.jsonl.xz"))
     remarks = read_remarks(root / "results" / "remarks.toml", results)
     page, figure = root / "docs" / "results.md", ranks(results)
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def write_results_page(root: Path) -> Path:
     return page
 
 
-def _shown(results: Results) -> Results:
+def with_runs(results: Results) -> Results:
     """The results without those rows since the paper of which there are no runs."""
     study = results.study
     begun = {cell.row.name for cell in results.cells if results.records.get(cell.name)}

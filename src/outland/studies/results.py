@@ -205,13 +205,17 @@ class Results:
         return tests
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
-        """The best and the second mean of a column, in each group of rows; equal means share a mark."""
+        """The best and the second mean of a column, in each group of rows; equal means share a mark.
+
+        Rows since the paper are compared with the rows of no group.
+        """
         marks: dict[str, Literal["best", "second"]] = {}
-        for group in dict.fromkeys(row.group for row in self.rows):
+        groups = {row.name: "" if row in self.study.newer else row.group for row in self.rows}
+        for group in dict.fromkeys(groups.values()):
             means = {
                 row.name: quantity.sign * summary.mean
                 for row in self.rows
-                if row.group == group and (summary := self.summary(row, column, quantity)) is not None
+                if groups[row.name] == group and (summary := self.summary(row, column, quantity)) is not None
             }
             ordered = sorted(set(means.values()), reverse=True)
             if quantity.sign and len(means) > 1 and len(ordered) > 1:
