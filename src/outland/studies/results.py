@@ -205,10 +205,7 @@ class Results:
         return tests
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
-        """The best and the second mean of a column, in each group of rows; equal means share a mark.
-
-        Rows since the paper are compared with the rows of no group.
-        """
+        """The best and the second mean of a column, in each group of rows, newer ones in none; equal means share it."""
         marks: dict[str, Literal["best", "second"]] = {}
         groups = {row.name: "" if row in self.study.newer else row.group for row in self.rows}
         for group in dict.fromkeys(groups.values()):
@@ -224,10 +221,7 @@ class Results:
         return marks
 
     def ranks(self, quantity: Quantity) -> Ranks | None:
-        """Average ranks of the rows over the columns where all of them are; None with too few of either.
-
-        Rows since the paper take part where they have all those columns.
-        """
+        """Average ranks over the columns where all rows but newer ones are; None with too few of either."""
         means = {
             (row.name, column.label): summary.mean
             for row in self.rows
