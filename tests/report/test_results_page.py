@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from outland.report.deviations import Remark
-from outland.report.results_page import results_page, score_table, write_results_page
+from outland.report.results_page import results_page, score_table, with_runs, write_results_page
 from tests.report.cases import scores
 from tests.studies.cases import made
 
@@ -99,6 +99,16 @@ def test_a_table_of_nothing_but_dashes_has_no_finding():
     assert score_table(results).count("–<br>") == 126
     assert "ranks.svg" not in text
     assert "0 of 0 cells differ" in text
+
+
+def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
+    results = made("covariate", scores, seeds=2, newer=True)
+    del results.records["since the paper PrunE/motif-base"]  # one cell of several
+    results.records = {name: runs for name, runs in results.records.items() if "LECI" not in name}
+    rows = [line.split("|")[1].strip() for line in score_table(with_runs(results)).splitlines()]
+    assert "PrunE (since the paper)" in rows
+    assert not any("LECI" in row for row in rows)
+    assert len(rows) == 2 + 18 + 3
 
 
 def test_the_first_remark_on_a_cell_counts():

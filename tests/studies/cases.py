@@ -71,9 +71,9 @@ def record(score: float, metric: str = "accuracy", **rest) -> RunRecord:
     return RunRecord(**{**plain, **rest})
 
 
-def made(name: str, scores, seeds: int | None = 10, words=(), **rest) -> Results:
+def made(name: str, scores, seeds: int | None = 10, words=(), newer: bool = False, **rest) -> Results:
     """Results of a study with a score for every (row, column, seed); without `seeds`, as many as it has by default."""
-    study = find_study(name)
+    study = find_study(name).with_newer() if newer else find_study(name)
     results = Results(study, study.cells(seeds), words)
     for cell in results.cells:
         found = {place: scores(cell.row, cell.column, place) for place in range(len(cell.specs))}

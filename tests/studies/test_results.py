@@ -108,6 +108,22 @@ def test_columns_of_few_seeds_are_named():
     assert results.notices() == []
 
 
+def test_rows_since_the_paper_take_no_column_from_the_ranks():
+    def scores(row, column, place):
+        if row.label == "LECI" and column.label != "motif-base":
+            return None
+        return 0.5 + 0.01 * len(row.label)
+
+    results = made("covariate", scores, seeds=2, newer=True)
+    found = results.ranks(results.study.quantities[0])
+    assert found.columns == 7
+    assert "since the paper PrunE" in found.rows
+    assert "since the paper LECI" not in found.rows
+    assert len(found.rows) == 22
+    marks = results.marks(results.columns[0], results.study.quantities[0])
+    assert [name for name, mark in marks.items() if mark == "best"] == ["since the paper LECI, virtual node"]
+
+
 def test_ranks_over_complete_columns():
     order = {row.name: place for place, row in enumerate(find_study("covariate").rows)}
 

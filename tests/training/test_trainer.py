@@ -33,6 +33,7 @@ def test_every_variant_trains_on_graphs_of_every_kind(any_splits, name):
     assert all(torch.isfinite(torch.tensor(list(row["loss"].values()))).all() for row in run.curves)
     assert set(run.curves[0]) == {"epoch", "loss", "diagnostics", "val", "test"}
     expected = {"ood-gnn": ["effective_sample_size"], "stablegnn": ["effective_sample_size"], "cal": ["stable_share"]}
+    expected |= {"prune": ["kept"], "imold": ["codes_used"]}
     assert list(run.curves[0]["diagnostics"]) == expected.get(name.split(":")[0], [])
     assert all(0 < share <= 1 for share in run.curves[0]["diagnostics"].values())
 

@@ -43,6 +43,7 @@ def study(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs a cell: seeds, or folds; the paper has 10.")] = None,
     only: Only = None,
+    newer: Annotated[bool, typer.Option("--all", help="Add the rows of methods since the paper.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the report of what is there.")] = False,
@@ -95,6 +96,9 @@ def study(
     from outland.studies.tuned import with_tuned_settings
 
     selected, words, files = find_study(name), options.assignments(set_, epochs, limit), DataFolder(data)
+    if newer and not selected.newer:
+        raise OutlandError(f"the study {name} has no rows of methods since the paper: leave --all out")
+    selected = selected.with_newer() if newer else selected
     cells = selected.cells(seeds, words, only or [])
     runner = _engine(engine, workers, address=address, cpus=cpus, gpus=gpus, send_back=send_back or None)
     cells = with_tuned_settings(cells, tuning) if tuned else cells

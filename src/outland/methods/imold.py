@@ -65,7 +65,7 @@ class Codebook(nn.Module):
         self.register_buffer("codes", start)
         self.register_buffer("number", torch.zeros(codes))
         self.register_buffer("total", start.clone())
-        self.register_buffer("used", torch.zeros(()), persistent=False)
+        self.register_buffer("used", torch.ones(()), persistent=False)  # share of the codes that a batch has
 
     def nearest(self, x: Tensor) -> Tensor:
         """Index of the nearest code of each row `[N]`."""
@@ -94,7 +94,7 @@ class Codebook(nn.Module):
         number = self.number.sum()
         smooth = (self.number + eps) / (number + len(self.number) * eps) * number
         self.codes.copy_(self.total / smooth[:, None])
-        self.used.copy_((counts > 0).sum())
+        self.used.copy_((counts > 0).to(counts.dtype).mean())
 
 
 class IMoLD(Method[IMoLDSettings]):
@@ -172,8 +172,8 @@ class IMoLD(Method[IMoLDSettings]):
         return readout(gate * nodes, batch), readout((1 - gate) * nodes, batch)
 
     def diagnostics(self) -> Terms:
-        """How many codes the last batch had."""
-        return {} if self.codebook is None else {"codes": self.codebook.used}
+        """The share of the codes that the last batch had."""
+        return {} if self.codebook is None else {"codes_used": self.codebook.used}
 
     def readout(self, batch: GraphBatch) -> Tensor:
         """Embeddings of the invariant part."""

@@ -174,7 +174,8 @@ def _groups(batch: GraphBatch, over: Over) -> tuple[Tensor, int]:
 
 
 def _sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Sums of values `[E]` by group `[groups]`, without padding."""
+    """Sums of values `[E]` by group `[groups]`, without padding, in single precision at least."""
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
     return values.new_zeros(groups + 1).index_add(0, group, values)[:groups]
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import ascii_lowercase
@@ -30,7 +31,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 def write_results_page(root: Path) -> Path:
     """Write docs/results.md and docs/ranks.svg of the repository in `root` from its results/; returns the page."""
-    results = read_results(find_study("covariate"), root / "results" / "records" / "covariate.jsonl.xz")
+    results = with_runs(read_results(find_study("covariate").with_newer(), root / "results/records/covariate.jsonl.xz"))
     remarks = read_remarks(root / "results" / "remarks.toml", results)
     page, figure = root / "docs" / "results.md", ranks(results)
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +39,15 @@ def write_results_page(root: Path) -> Path:
         write_text(page.with_name("ranks.svg"), standalone_svg(figure.drawings[0]))
     write_text(page, results_page(results, remarks))
     return page
+
+
+def with_runs(results: Results) -> Results:
+    """The results without those rows since the paper of which there are no runs."""
+    study = results.study
+    begun = {cell.row.name for cell in results.cells if results.records.get(cell.name)}
+    rows = tuple(row for row in study.rows if row not in study.newer or row.name in begun)
+    cells = [cell for cell in results.cells if cell.row in rows]
+    return replace(results, study=replace(study, rows=rows), cells=cells)
 
 
 def results_page(results: Results, remarks: Sequence[Remark]) -> str:
@@ -94,8 +104,12 @@ def score_table(results: Results) -> str:
         paper = format_value(paper_value(study, row, column, quantity), _DIGITS)
         return f"{text} {arrow}".strip().replace(" ", _NO_BREAK) + f"<br>*{paper.replace(' ', _NO_BREAK)}*"
 
-    lines = [[row.name, *(entry(row, column) for column in results.columns)] for row in results.rows]
+    lines = [[_name(row), *(entry(row, column) for column in results.columns)] for row in results.rows]
     return _table(["", *(column.label for column in results.columns)], lines)
+
+
+def _name(row: Row) -> str:
+    return f"{row.label} ({row.group})" if row.group else row.label
 
 
 def _scores(summary: Summary | None, usual: int) -> str:

@@ -62,7 +62,12 @@ def report_name(results: Results) -> str:
     study, parts = results.study, [results.study.name]
     if not results.has_default_counts:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
-    flags = {"tuned": results.tuned, "part": not results.is_whole, "changed": bool(results.words)}
+    flags = {
+        "all": study.has_newer,
+        "tuned": results.tuned,
+        "part": not results.is_whole,
+        "changed": bool(results.words),
+    }
     parts += [name for name, is_set in flags.items() if is_set]
     if not results.is_whole or results.words:
         content = [[cell.name for cell in results.cells], parse_assignments(results.words, GROUPS)]

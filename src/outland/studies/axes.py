@@ -11,6 +11,16 @@ _PRESETS = {"DIR": "good", "DisC": "released", "AIA": "released"}
 # In the main tables both readings of AIA stand beside the paper's number.
 BOTH_AIA = (Row("AIA (released)", "aia:released", paper="AIA"), Row("AIA (paper)", "aia:paper", paper="AIA"))
 
+# Methods since the paper, and ERM with the readout that alone makes PrunE independent of size.
+_SINCE = "since the paper"
+NEWER = (
+    Row("PrunE", "prune", group=_SINCE),
+    Row("ERM, unit readout", "erm", {"backbone": {"pool": "sum", "unit_readout": True}}, _SINCE),
+    Row("LECI", "leci", group=_SINCE),
+    Row("LECI, virtual node", "leci", {"backbone": {"virtual_node": True}}, _SINCE),
+    Row("iMoLD", "imold", group=_SINCE),
+)
+
 
 def rows(*labels: str) -> tuple[Row, ...]:
     """Rows of the methods with these labels, which are their names in the paper's capitals."""

@@ -101,6 +101,16 @@ class Study:
     measure_trains: bool = False  # whether that function trains a model of its own
     figures: tuple[FigureName, ...] = ("learning",)  # on the page
     note: str = ""  # what a reader should know
+    newer: tuple[Row, ...] = ()  # rows of methods since the paper, which are left out unless they are asked for
+
+    def with_newer(self) -> "Study":
+        """The study with the rows since the paper."""
+        return replace(self, rows=(*self.rows, *self.newer))
+
+    @property
+    def has_newer(self) -> bool:
+        """Whether any row is of those since the paper."""
+        return any(row in self.rows for row in self.newer)
 
     def trains(self, cell: Cell) -> bool:
         """Whether a cell's runs take the time of a training."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from outland.studies.axes import AUGMENTATIONS, BOTH_AIA, COVARIATE, OBJECTIVES, columns, rows
+from outland.studies.axes import AUGMENTATIONS, BOTH_AIA, COVARIATE, NEWER, OBJECTIVES, columns, rows
 from outland.studies.base import Study
 
 _ROWS = (*rows(*OBJECTIVES, *AUGMENTATIONS), *BOTH_AIA)
@@ -16,6 +16,7 @@ STUDY = Study(
     title="Seventeen methods under covariate shift",
     question="Which method's test score holds up where the environments of the test graphs are new?",
     rows=tuple(replace(row, seeds=20) if row.label in _PLANNED else row for row in _ROWS),
+    newer=NEWER,
     columns=columns(*COVARIATE),
     planned="AIA (released)",
     paper="covariate_shift",

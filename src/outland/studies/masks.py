@@ -1,6 +1,7 @@
 """How well each masking method finds the part that the label rests on."""
 
-from outland.studies.axes import columns, rows
+from outland.methods import find_method
+from outland.studies.axes import NEWER, columns, rows
 from outland.studies.base import Row, Study
 from outland.studies.quantities import MASK_PRECISION, MASK_ROCAUC, TEST
 
@@ -13,6 +14,7 @@ STUDY = Study(
         Row("w/o Adv", "aia:no-adversary"),
         Row("RDIA", "aia:rdia"),
     ),
+    newer=tuple(row for row in NEWER if find_method(row.method).has_masks),
     columns=columns("motif-base", "motif-size"),
     reference="",
     quantities=(MASK_ROCAUC, MASK_PRECISION, TEST),

@@ -205,13 +205,14 @@ class Results:
         return tests
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
-        """The best and the second mean of a column, in each group of rows; equal means share a mark."""
+        """The best and the second mean of a column, in each group of rows, newer ones in none; equal means share it."""
         marks: dict[str, Literal["best", "second"]] = {}
-        for group in dict.fromkeys(row.group for row in self.rows):
+        groups = {row.name: "" if row in self.study.newer else row.group for row in self.rows}
+        for group in dict.fromkeys(groups.values()):
             means = {
                 row.name: quantity.sign * summary.mean
                 for row in self.rows
-                if row.group == group and (summary := self.summary(row, column, quantity)) is not None
+                if groups[row.name] == group and (summary := self.summary(row, column, quantity)) is not None
             }
             ordered = sorted(set(means.values()), reverse=True)
             if quantity.sign and len(means) > 1 and len(ordered) > 1:
@@ -220,19 +221,27 @@ class Results:
         return marks
 
     def ranks(self, quantity: Quantity) -> Ranks | None:
-        """Average ranks of the rows over the columns where all of them are; None with too few of either."""
-        columns = [
-            [summary.mean for row in self.rows if (summary := self.summary(row, column, quantity)) is not None]
+        """Average ranks over the columns where all rows but newer ones are; None with too few of either."""
+        means = {
+            (row.name, column.label): summary.mean
+            for row in self.rows
             for column in self.columns
-        ]
-        complete = [means for means in columns if len(means) == len(self.rows)]
-        if len(complete) < 2 or len(self.rows) < 3 or not quantity.sign:
+            if (summary := self.summary(row, column, quantity)) is not None
+        }
+
+        def has_all(rows: Sequence[Row], columns: Sequence[Column]) -> bool:
+            return all((row.name, column.label) in means for row in rows for column in columns)
+
+        older = [row for row in self.rows if row not in self.study.newer]
+        complete = [column for column in self.columns if has_all(older, [column])]
+        rows = [row for row in self.rows if row in older or has_all([row], complete)]
+        if len(complete) < 2 or len(rows) < 3 or not quantity.sign:
             return None
-        scores = quantity.sign * np.array(complete).T
+        scores = quantity.sign * np.array([[means[row.name, column.label] for column in complete] for row in rows])
         ranks = average_ranks(scores)
         order = np.argsort(ranks, kind="stable")
-        critical = critical_difference(len(self.rows), len(complete))
-        names, ordered = tuple(self.rows[index].name for index in order), tuple(ranks[order].tolist())
+        critical = critical_difference(len(rows), len(complete))
+        names, ordered = tuple(rows[index].name for index in order), tuple(ranks[order].tolist())
         return Ranks(names, ordered, len(complete), critical, friedman(scores), tuple(cliques(ordered, critical)))
 
     def auc_interval(self, row: Row, column: Column) -> tuple[float, float, int, int] | None:

@@ -102,11 +102,11 @@ def export_records(
     Args:
         out: folder of studies.
         file: to write.
-        studies: names of studies; without any, all runs are taken.
+        studies: names of studies, whose rows since the paper count too; without any, all runs are taken.
         seeds, words, only: which runs of these studies, as in `Study.cells`.
     """
     words, only = list(words), list(only)
-    cells = [cell for name in studies for cell in find_study(name).cells(seeds, words, only)]
+    cells = [cell for name in studies for cell in find_study(name).with_newer().cells(seeds, words, only)]
     slugs = {spec.slug for cell in cells for spec in cell.specs} if studies else None
     result, lines = ExportResult(), list[str]()
     for folder in sorted(path.parent for path in (out / "runs").glob("*/spec.json")):
