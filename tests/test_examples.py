@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -22,11 +24,13 @@ def printed(cell: dict, name: str = "stdout") -> str:
 
 @pytest.mark.filterwarnings("ignore::outland.estimators.UnusedRowsWarning")
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
-    shown = ModuleType("IPython.display")  # Jupyter need not be installed
+    notebook, shown = ModuleType("IPython"), ModuleType("IPython.display")  # Jupyter need not be installed
     drawings: list[str] = []
+    notebook.get_ipython = lambda: None
     shown.SVG, shown.display = str, drawings.append
-    for name, module in (("IPython", ModuleType("IPython")), ("IPython.display", shown)):
-        monkeypatch.setitem(__import__("sys").modules, name, module)
+    for module in (notebook, shown):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # which the notebook changes
     mpl.use("Agg")
     shutil.copy(EXAMPLES / "bbbp.csv", tmp_path)
     monkeypatch.chdir(tmp_path)
