@@ -3,7 +3,7 @@
     outland fit examples/bbbp.csv --target p_np
     python benchmarks/predict.py --model bbbp-p_np-model --rows 1000000
 
-The table repeats the molecules of `--table`, in a seeded order. Stages are timed on 1,024 molecules, the least of some
+The table repeats the molecules of `--table`, in a seeded order. Stages are timed on 512 molecules, the least of some
 rounds. The table is predicted by turns as now and as before (atoms and bonds of every molecule, 256 rows at once), and
 the ratio is that of processor times, the processes that read included. Memory is the largest resident set, as the
 kernel counts it. `--out` keeps the figures.
@@ -33,7 +33,7 @@ from outland.models.predicted_rows import predict_molecules
 from outland.models.table_predictions import predict_table
 
 HERE = Path(__file__).resolve().parents[1]
-STAGE_ROWS, ROUNDS = 1024, 3
+STAGE_ROWS, ROUNDS = 512, 2
 
 
 def main() -> None:

@@ -60,3 +60,11 @@ def test_all_of_molbbbp_equals_ogb(data):
     assert np.array_equal(np.concatenate([m.atoms for m in molecules]), table("node-feat"))
     assert np.array_equal(np.concatenate([m.bonds[::2] for m in molecules]), table("edge-feat"))
     assert np.array_equal(np.concatenate([m.edges[:, ::2].T for m in molecules]), table("edge"))
+
+
+def test_a_molecule_without_its_graph_has_the_same_vector():
+    molecule = parse("CC(=O)Oc1ccccc1C(=O)O")
+    whole, vector = featurize(molecule, vector=True), featurize(molecule, vector=True, graph=False)
+    assert (vector.fingerprint == whole.fingerprint).all()
+    assert (vector.descriptors == whole.descriptors).all()
+    assert (len(whole.atoms), len(vector.atoms), vector.edges.shape, vector.bonds.shape) == (13, 1, (2, 0), (0, 3))

@@ -171,3 +171,21 @@ def test_batches_gathered_together_equal_those_gathered_one_by_one(motif, name, 
             else:
                 same = (one is None and other is None) or torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))
                 assert same, field.name
+
+
+def test_weights_say_how_often_graphs_are_drawn():
+    graphs = PackedGraphs.from_data_list(odd_graphs())
+    index = torch.arange(len(graphs))
+    weight = torch.tensor([0.0, 1.0, 2.5, *([1.0] * (len(graphs) - 3))], dtype=torch.double)
+    batches = Batches(graphs, index, 2, shuffle=True, weight=weight, seed=3)
+    expected = len(graphs) * weight / weight.sum()
+    draws = torch.zeros(len(graphs))
+    for epoch in range(400):
+        order = batches.plan(epoch).index.flatten()
+        counts = torch.bincount(order[order >= 0], minlength=len(graphs))
+        assert counts.sum() == len(graphs)
+        assert ((counts - expected).abs() < 1).all()  # rounded up or down
+        draws += counts
+    assert torch.allclose(draws / 400, expected.float(), atol=0.12)
+    with pytest.raises(OutlandError, match="balanced batches draw environments alike and take no weights"):
+        Batches(dataclasses.replace(graphs, environment=index % 2), index, 2, balance=True, weight=weight)

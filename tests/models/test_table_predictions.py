@@ -3,17 +3,21 @@
 import csv
 import gzip
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from filelock import FileLock
 
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
+from outland.estimators.inputs import read_inputs
+from outland.graphs import Task
 from outland.models import load_model
 from outland.models.table_predictions import Reservoir, predict_table
-from tests.models.cases import SMALL, TABLE, bbbp
+from tests.models.cases import SMALL, TABLE, bbbp, forest_model
 
 
 def rows_of(path):
@@ -133,3 +137,14 @@ def test_a_reservoir_gives_every_molecule_the_same_chance():
     assert counts.sum() == 4000
     assert 15 < counts.min() < counts.max() < 70  # 40 each, give or take 6
     assert abs(counts[:10].mean() - counts[90:].mean()) < 8
+
+
+def test_trees_are_predicted_without_atoms_and_bonds(tmp_path):
+    smiles, labels = bbbp()
+    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
+    model = forest_model(Task("binary", 1, "rocauc"), graphs)
+    report, rows = predicted(model, tmp_path)
+    assert len(report.sample_graphs().x) == len(report.sample_graphs()) == 298
+    whole, same = predicted(model, tmp_path, "whole.csv", graphs=True)
+    assert rows == same
+    assert len(whole.sample_graphs().x) > 298 * 10

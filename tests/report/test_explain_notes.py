@@ -1,12 +1,16 @@
 """What the page of explained molecules says above them."""
 
 import re
+from dataclasses import replace
 
 import pytest
+import torch
 
 from outland.models.contributions import Faithfulness
+from outland.models.expected_error import ExpectedError, FlagErrors
 from outland.models.explained_rows import Explained, ExplainedRow, explain_table
 from outland.report.explain_notes import (
+    columns_note,
     constant_summary,
     constant_weights,
     constant_weights_note,
@@ -83,3 +87,21 @@ def test_a_constant_mask_is_called_so(fitted):
         "The weights hardly tell bonds apart (0.500 ± 0.016 over all of them): only atoms are shaded.",
         "1 of these 2 rows was in the model's training (or chose its epoch): its errors here flatter it.",
     ]
+
+
+def test_without_distances_the_expected_error_stands_beside_the_flag(fitted):
+    by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
+    expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)
+    model = replace(fitted.model_, distance=None, expected_error=expected)
+    cells = {
+        "outland_probability": "0.9",
+        "outland_class": "1",
+        "outland_expected_error": "0.1234",
+        "outland_flag": "edge",
+    }
+    row = ExplainedRow(1, {"smiles": "CCO"}, "CCO", cells, (0.1, 0.2, 0.3))
+    text = page(model, Explained([row], "contributions"))
+    assert '<button type="button">expected error</button>' in text
+    assert 'data-value="0.1234">0.123<' in text
+    assert "Expected error is the probability that the class called is wrong" in text
+    assert "Distance is how unusual a molecule is" in columns_note(fitted.model_, False)

@@ -84,7 +84,7 @@ def read_molecules(
     few = -(-_FEW // size)
     first = list(islice(batches, few)) if workers is None else []
     if workers is None:
-        workers = 1 if len(first) < few else available_cores()
+        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
     chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
     yield from track(chunks, title, None if total is None else -(-total // size))
 

@@ -34,5 +34,6 @@ def describe(model: TrainedModel) -> dict[str, str]:
     }
     if model.classes:
         temperatures = ", ".join(f"{value:.2f}" for value in model.calibration.temperature)
-        facts["probabilities"] = model.calibration.reason or f"calibrated, temperature {temperatures}"
+        reason = model.calibration.reason
+        facts["probabilities"] = f"not calibrated: {reason}" if reason else f"calibrated, temperature {temperatures}"
     return {name: text for name, text in facts.items() if text}

@@ -47,7 +47,9 @@ def explain_page(
         notes, scale = [contribution_note(model, number)], colour_scale(readable)
         draw = partial(_contributions, scale=scale)
     notes.append(columns_note(model, known, number))
-    notes += [f"{note} They are marked “seen” under their distance." for note in training_rows_notes(seen, len(rows))]
+    notes += [
+        f"{note} They are marked “seen” under their {measure(model)}." for note in training_rows_notes(seen, len(rows))
+    ]
     return render_page(
         "explain.html",
         style=("page.css", "explain.css"),
@@ -66,12 +68,18 @@ def explain_page(
         any_seen=seen > 0,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
+        measure=measure(model),
         known=known,
         rows=[_row(model, row, number, draw) for row in rows],
         unreadable=len(rows) - len(readable),
         left_out=left_out,
         pieces=_pieces(explained, readable),
     )
+
+
+def measure(model: TrainedModel) -> str:
+    """What is shown beside the flag of a row: the distance of its embedding, else the error to expect."""
+    return "distance" if model.distance is not None else "expected error"
 
 
 def colour_scale(rows: Sequence[ExplainedRow]) -> float:
@@ -115,7 +123,7 @@ def _row(model: TrainedModel, row: ExplainedRow, target: int, draw: Callable[[Ex
     suffix = "" if len(model.targets) == 1 else f"_{model.targets[target]}"
     prediction = row.prediction
     value = prediction.get(f"outland_probability{suffix}", prediction.get(f"outland_prediction{suffix}", ""))
-    distance = prediction.get("outland_distance", "")
+    unusual = prediction.get(f"outland_{measure(model).replace(' ', '_')}", "")
     return {
         "number": row.row,
         "smiles": row.smiles,
@@ -124,8 +132,8 @@ def _row(model: TrainedModel, row: ExplainedRow, target: int, draw: Callable[[Ex
         "value": value,
         "value_text": "" if not prediction else f"{float(value):.2f}" if model.classes else round_text(value, 4),
         "predicted": prediction.get(f"outland_class{suffix}", ""),
-        "distance": distance,
-        "distance_text": f"{float(distance):.2f}" if distance else "",
+        "unusual": unusual,
+        "unusual_text": round_text(unusual, 3) if unusual else "",
         "flag": prediction.get("outland_flag", ""),
         "seen": ("seen" if row.is_training else "new") if prediction else "",
         "truth": row.truth,
