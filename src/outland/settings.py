@@ -16,6 +16,7 @@ T = TypeVar("T")
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+GeneratorSeed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # as NumPy takes it
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 PositiveInt = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _FINITE = ConfigDict(allow_inf_nan=False)

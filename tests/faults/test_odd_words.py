@@ -23,6 +23,9 @@ WORDS = {
     "seed 2^64": ([*TRAIN, "--seed", str(2**64)], "run.seed must be at most 9223372036854775807"),
     "seed -1": ([*TRAIN, "--seed", "-1"], "run.seed must be at least 0"),
     "data.seed": ([*TRAIN, "--set", f"data.seed={2**70}"], "data.seed must be at most"),
+    "data.seed 2^33": ([*TRAIN, "--set", f"data.seed={2**33}"], "data.seed must be at most 4294967295"),
+    "seed of a dataset": (["data", "show", "motif", "--seed", str(2**70)], "--seed"),
+    "shard": (["study", "covariate", "--shard", f"1/{'9' * 5000}"], "is not a shard"),
     "width 1e30": ([*TRAIN, "--set", "backbone.width=1e30"], "backbone.width must be from 1 to 8192"),
     "width 10^9": ([*TRAIN, "--set", "backbone.width=1000000000"], "backbone.width must be from 1 to 8192"),
     "epochs 1e30": ([*TRAIN, "--set", "train.epochs=1e30"], "train.epochs must be at most"),
@@ -43,6 +46,12 @@ WORDS = {
     ),
     "workers 0": (["study", "covariate", "--workers", "0"], "must be 1 or more"),
     "seeds": ([*TRAIN, "--seeds", "-1"], "greater than or equal to 1|not in the range"),
+    "seeds 10^9": ([*TRAIN, "--seeds", str(10**9)], "not in the range"),
+    "seeds of a study": (["study", "covariate", "--seeds", str(10**9)], "number of seeds must be 1 to 10,000"),
+    "workers 10^6": (
+        ["tune", "motif", "--method", "erm", "--device", "cpu", "--workers", str(10**6)],
+        "at most 1,024 processes can work at a time",
+    ),
     "time": (["study", "covariate", "--time-budget", "-1s"], "is not a duration"),
 }
 
@@ -87,11 +96,12 @@ def test_surroundings_that_are_no_numbers(name, motif, cache, tmp_path, monkeypa
         with pytest.raises(OutlandError, match="LOCAL_RANK is 'x'"):
             local_rank()
         return
-    surroundings = {"WORLD_SIZE": "2", "RANK": "0", name: "x"}
-    code, said = ended(TRAIN, tmp_path, cache, **surroundings)
-    assert code == 2, said
-    assert f"the environment variable {name} is 'x'" in said
-    tally("inputs", "numbers out of range")
+    for wrong in ("x", "-1", "9" * 30):
+        surroundings = {"WORLD_SIZE": "2", "RANK": "0", name: wrong}
+        code, said = ended(TRAIN, tmp_path, cache, **surroundings)
+        assert code == 2, said
+        assert f"the environment variable {name} is '{wrong}'" in said
+    tally("inputs", "numbers out of range", 3)
 
 
 def test_a_partner_that_never_comes(motif, cache, tmp_path, monkeypatch, tally):
@@ -100,9 +110,10 @@ def test_a_partner_that_never_comes(motif, cache, tmp_path, monkeypatch, tally):
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     alone = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    code, said = ended(TRAIN, tmp_path, cache, **alone, OUTLAND_MEETING_SECONDS="3")
+    code, said = ended(TRAIN, tmp_path, cache, **alone, OUTLAND_MEETING_SECONDS="7")
     assert code == 2, said
-    assert "did not meet within 3 s" in said
+    assert "this process waits for the others of 2, for up to 7 s" in said
+    assert "did not meet within 7 s" in said
     tally("faults", "partners that never come")
 
 

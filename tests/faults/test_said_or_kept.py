@@ -1,6 +1,9 @@
 """What a person has in a table or a graph is kept or named: odd bytes and cells, formulas, numbers without end."""
 
 import csv
+import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,10 @@ from outland.models.table_predictions import predict_table
 from outland.report.drawing import _new_figure, _save_figure
 from outland.report.explain_page import explain_page
 from outland.storage.files import write_bytes, write_text
+from outland.studies.run_store import RunStore
 from outland.tables.data_list import validate_data_list
 from outland.tables.reading import column_names, read_rows
-from tests.faults.test_strangers import tiny  # noqa: F401
+from tests.faults.test_strangers import finished, tiny  # noqa: F401
 
 pytestmark = pytest.mark.faults
 SMALL = {"domain": "random", "validation": 0.4, "epochs": 1, "backbone": {"width": 8, "layers": 2}}
@@ -126,3 +130,34 @@ def test_pictures_and_pages_are_whole_or_absent(small_disk, tmp_path, tally):
         _save_figure(figure, tmp_path / f"{'a' * 250}.png", 50)
     tally("faults", "full disks", 2)
     tally("inputs", "places that cannot be written to", 4)
+
+
+def test_what_strangers_write_is_no_markup_and_no_command(finished, tmp_path, capsys, monkeypatch, tally):  # noqa: F811
+    from outland.cli.tune import _show
+    from outland.progress import screen
+
+    study, cells, out, slug = finished
+    folder = Path(shutil.copytree(out, tmp_path / "study"))
+    (folder / "runs" / slug / "record.json").unlink()
+    (folder / "runs" / slug / "failure.json").write_text(json.dumps({"error": "\x1b]0;owned\x07[/b] failed"}))
+    failure = RunStore(study, folder).failure(cells[0], cells[0].specs[0])
+    assert failure == "?]0;owned?[/b] failed"
+    trial = {"number": 1, "state": "complete", "value": 1.0, "params": {"lr": "[/b]"}, "epochs": 1}
+    _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
+    screen().print("[/b] a: [red]")
+    trial["params"]["lr"] = "\x1b]0;owned\x07"
+    _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
+    (tmp_path / "mine.toml").write_text(
+        'datasets = ["[/b]"]\nabout = "[/b]"\n[common.train]\nepochs = { value = 1, source = "[/b]" }\n'
+    )
+    monkeypatch.setattr("sys.argv", ["outland", "list", "recipes", str(tmp_path / "mine.toml")])
+    from outland.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    printed = capsys.readouterr()
+    assert len(re.findall(re.escape("[/b]"), printed.out)) >= 3
+    assert "owned" in printed.out
+    assert not {"\x1b", "\x07"} & set(printed.out + printed.err)
+    tally("inputs", "markup and terminal commands", 5)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import time
 from pathlib import Path
@@ -283,34 +282,3 @@ def test_variances_below_zero_are_refused_at_load(tiny, tmp_path, tally):
     with pytest.raises(DamagedSnapshot):
         load_model(tmp_path / "model")
     tally("inputs", "numbers that are none")
-
-
-def test_what_strangers_write_is_no_markup_and_no_command(finished, tmp_path, capsys, monkeypatch, tally):
-    from outland.cli.tune import _show
-    from outland.progress import screen
-
-    study, cells, out, slug = finished
-    folder = Path(shutil.copytree(out, tmp_path / "study"))
-    (folder / "runs" / slug / "record.json").unlink()
-    (folder / "runs" / slug / "failure.json").write_text(json.dumps({"error": "\x1b]0;owned\x07[/b] failed"}))
-    failure = RunStore(study, folder).failure(cells[0], cells[0].specs[0])
-    assert failure == "?]0;owned?[/b] failed"
-    trial = {"number": 1, "state": "complete", "value": 1.0, "params": {"lr": "[/b]"}, "epochs": 1}
-    _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
-    screen().print("[/b] a: [red]")
-    trial["params"]["lr"] = "\x1b]0;owned\x07"
-    _show({"space": {"lr": [1]}, "trials": [trial], "budget": 1, "best": trial}, tmp_path)
-    (tmp_path / "mine.toml").write_text(
-        'datasets = ["[/b]"]\nabout = "[/b]"\n[common.train]\nepochs = { value = 1, source = "[/b]" }\n'
-    )
-    monkeypatch.setattr("sys.argv", ["outland", "list", "recipes", str(tmp_path / "mine.toml")])
-    from outland.cli import main
-
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code in (0, None)
-    printed = capsys.readouterr()
-    assert len(re.findall(re.escape("[/b]"), printed.out)) >= 3
-    assert "owned" in printed.out
-    assert not {"\x1b", "\x07"} & set(printed.out + printed.err)
-    tally("inputs", "markup and terminal commands", 5)

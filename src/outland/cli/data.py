@@ -10,7 +10,9 @@ from outland.errors import OutlandError
 from outland.progress import echo, screen
 
 app = typer.Typer(help="Prepare, import, verify, count and draw datasets.", no_args_is_help=True)
-GeneratorSeed = Annotated[int, typer.Option("--seed", help="Of the dataset's generator or splitter.")]
+GeneratorSeed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of the dataset's generator or splitter.")
+]
 
 
 def _load(

@@ -11,7 +11,7 @@ from outland.errors import unknown
 from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe, recipe_for
-from outland.settings import PositiveInt, Seed, change, parse, parse_assignments, settings
+from outland.settings import GeneratorSeed, PositiveInt, Seed, change, parse, parse_assignments, settings
 from outland.spec.train import TrainSettings
 from outland.storage.files import canonical_json, checksum, digest
 
@@ -30,7 +30,7 @@ class DataSettings:
         limit: at most so many graphs a part; None takes them all.
     """
 
-    seed: Seed = 123
+    seed: GeneratorSeed = 123
     limit: PositiveInt | None = None
 
 
