@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FINGERPRINT, DESCRIPTORS = "morgan2-2048", "rdkit2d-1"
+FINGERPRINT, DESCRIPTORS = "morgan2-2048", "rdkit2d-2"
 VECTOR = {"fingerprint": FINGERPRINT, "descriptors": DESCRIPTORS}  # what keys of prepared molecules name
 BITS = 2048
 _RADIUS = 2
@@ -23,12 +23,14 @@ _NUMBERS = (
 )  # fmt: skip
 # Surface by logP, refractivity and partial charge: functions with several values.
 _SURFACES = {"SlogP_VSA_": 12, "SMR_VSA_": 10, "PEOE_VSA_": 14}
+_CHARGES = ("MaxPartialCharge", "MinPartialCharge", "MaxAbsPartialCharge", "MinAbsPartialCharge")
 
 DESCRIPTOR_NAMES = (
     "CrippenLogP",
     "CrippenMR",
     *_NUMBERS,
     *(f"{name.rstrip('_')}{number}" for name, size in _SURFACES.items() for number in range(1, size + 1)),
+    *_CHARGES,
 )
 
 Bits = npt.NDArray[np.uint8]
@@ -69,6 +71,11 @@ def descriptors(molecule: Any) -> Values:
     values += [function(molecule) for function in _functions()]
     for name in _SURFACES:
         values += getattr(rdMolDescriptors, name)(molecule)
+    # The last surfaces leave the charges with the atoms; elements without parameters have none.
+    charges = np.nan_to_num(
+        [atom.GetDoubleProp("_GasteigerCharge") for atom in molecule.GetAtoms()], posinf=0, neginf=0
+    )
+    values += [charges.max(), charges.min(), np.abs(charges).max(), np.abs(charges).min()]
     array: Values = np.array(values, dtype=np.float32)
     return np.nan_to_num(array, nan=0.0).clip(-_LARGEST, _LARGEST)
 
