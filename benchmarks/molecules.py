@@ -3,6 +3,7 @@
     .venv/bin/python benchmarks/molecules.py --data DATA --only forest outland
     python3 -m venv /tmp/chemprop && /tmp/chemprop/bin/pip install chemprop
     .venv/bin/python benchmarks/molecules.py --data DATA --only chemprop --chemprop /tmp/chemprop/bin/chemprop
+    .venv/bin/python benchmarks/molecules.py --summary
 
 DATA is a folder with MoleculeNet's files. A cut holds out a fifth of the rows, whole scaffolds (Bemis and Murcko; a
 molecule without rings is one of its own), drawn at random; all contenders get the same rows, in five cuts. `forest` is
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from molecules_summary import summary
 
 CUTS = 5
 COVERAGE = 0.9
@@ -197,15 +199,21 @@ def _computed() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="folder of MoleculeNet's files")
     parser.add_argument("--only", nargs="*", default=["forest", "outland"], choices=["forest", "chemprop", "outland"])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--cuts", nargs="*", type=int, default=list(range(CUTS)), choices=range(CUTS))
     parser.add_argument("--chemprop", default="chemprop")
     parser.add_argument("--fit-options", default="", help="of `outland fit`")
+    parser.add_argument("--summary", action="store_true", help="print tables of what is in the JSON, and end")
     parser.add_argument("--json", type=Path, default=Path("benchmarks/molecules.json"))
     arguments = parser.parse_args()
     results: dict[str, Any] = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
+    if arguments.summary:
+        print(summary(results))
+        return
+    if arguments.data is None:
+        parser.error("--data is needed: the folder of MoleculeNet's files")
     for cut in arguments.cuts:
         for name in arguments.tasks:
             task = TASKS[name]

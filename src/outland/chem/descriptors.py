@@ -12,9 +12,9 @@ BITS = 2048
 _RADIUS = 2
 _LARGEST = 1e6  # descriptors beyond it are clipped
 
-# Functions of `rdkit.Chem.rdMolDescriptors`, in C++ and of a few microseconds; all 217 of RDKit take far longer.
-# A forest on unseen scaffolds has with these, and with all, RMSE of 0.76 and 0.78 on ESOL, 1.36 and 1.45 on FreeSolv,
-# and a ROC-AUC of 0.902 and 0.916 on BBBP, where EState indices, fragments and extreme partial charges would help.
+# Functions of `rdkit.Chem.rdMolDescriptors`, in C++ and of a few microseconds; all 217 of RDKit take far longer. A forest
+# of 150 trees on five scaffold folds of BBBP's training rows has a ROC-AUC of 0.882 with the numbers and surfaces, of 0.894
+# with the charges too, and of 0.895 with all 217; a Gaussian process has an RMSE of 0.71 and 0.63 on ESOL's without and with.
 _NUMBERS = (
     "LabuteASA", "TPSA", "ExactMolWt", "FractionCSP3", "HallKierAlpha", "Kappa1", "Chi0n", "Chi0v", "Chi1n", "Chi1v",
     "NumAtoms", "NumHeavyAtoms", "NumHeteroatoms", "NumHBD", "NumLipinskiHBA", "NumLipinskiHBD", "NumAmideBonds",
@@ -23,7 +23,8 @@ _NUMBERS = (
 )  # fmt: skip
 # Surface by logP, refractivity and partial charge: functions with several values.
 _SURFACES = {"SlogP_VSA_": 12, "SMR_VSA_": 10, "PEOE_VSA_": 14}
-_CHARGES = ("MaxPartialCharge", "MinPartialCharge", "MaxAbsPartialCharge", "MinAbsPartialCharge")
+# The last is that of all atoms; RDKit's MinAbsPartialCharge is the smaller one of the two extremes.
+_CHARGES = ("MaxPartialCharge", "MinPartialCharge", "MaxAbsPartialCharge", "LeastAbsPartialCharge")
 
 DESCRIPTOR_NAMES = (
     "CrippenLogP",
