@@ -33,7 +33,7 @@ def ranks(results: Results) -> dict[str, float]:
 
 
 def behind(results: Results, name: str, other: str) -> tuple[int, float, float] | None:
-    """How far outland is behind another contender of a set: cuts that both have done, mean loss, and its standard error.
+    """How far outland is behind another contender of a set: cuts that both have done, mean, and its standard error.
 
     None where there are no such cuts; the standard error of a single one is NaN.
     """

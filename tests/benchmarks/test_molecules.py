@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import molecules_summary as summary
+
+ROOT = Path(__file__).parents[2]
 
 FLAGS = {"near": [60, 0.1], "far": [40, 0.4]}
 
