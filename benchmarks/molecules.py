@@ -3,6 +3,7 @@
     .venv/bin/python benchmarks/molecules.py --data DATA --only forest outland
     python3 -m venv /tmp/chemprop && /tmp/chemprop/bin/pip install chemprop
     .venv/bin/python benchmarks/molecules.py --data DATA --only chemprop --chemprop /tmp/chemprop/bin/chemprop
+    .venv/bin/python benchmarks/molecules.py --summary
 
 DATA is a folder with MoleculeNet's files. A cut holds out a fifth of the rows, whole scaffolds (Bemis and Murcko; a
 molecule without rings is one of its own), drawn at random; all contenders get the same rows, in five cuts. `forest` is
@@ -14,7 +15,9 @@ not computed again.
 import argparse
 import csv
 import json
+import resource
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from molecules_summary import summary
 
 CUTS = 5
 COVERAGE = 0.9
+OUTLAND = (sys.executable, "-m", "outland")
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,9 @@ def outland(
     """`outland fit`, then `outland predict`, as a chemist would type them."""
     write_table(folder / "train.csv", task, *train)
     write_table(folder / "test.csv", task, test, None)
-    command = ["outland", "fit", "train.csv", "--target", "label", "--out", "model", *words]
+    command = [*OUTLAND, "fit", "train.csv", "--target", "label", "--out", "model", *words]
     _run(command, folder)
-    command = ["outland", "predict", "model", "test.csv", "--out", "found.csv", "--coverage", str(COVERAGE)]
+    command = [*OUTLAND, "predict", "model", "test.csv", "--out", "found.csv", "--coverage", str(COVERAGE)]
     _run(command, folder)
     with (folder / "found.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -147,7 +152,11 @@ def outland(
         found["set"] = [row["outland_set"].split("|") for row in rows]
     else:
         found["interval"] = [(float(row["outland_low"]), float(row["outland_high"])) for row in rows]
-    found["delivered"] = json.loads((folder / "model" / "model.json").read_text()).get("values", {}).get("assessment")
+    comparison = json.loads((folder / "model" / "state.json").read_text())["values"]["assessment"]["comparison"]
+    found["contenders"] = {
+        each["name"]: {"score": each["score"]["value"], "loss": each["loss"], "weight": each["weight"]}
+        for each in comparison["contenders"]
+    }
     return found
 
 
@@ -172,6 +181,8 @@ def scores(task: Task, found: dict[str, Any], y: np.ndarray) -> dict[str, Any]:
         inside = [low <= label <= high for label, (low, high) in zip(y, found["interval"], strict=True)]
         result["coverage"] = float(np.mean(inside))
         result["width"] = float(np.mean([high - low for low, high in found["interval"]]))
+    if "contenders" in found:
+        result["contenders"] = found["contenders"]
     if "flag" in found:
         flags = np.array(found["flag"])
         result["error_by_flag"] = {
@@ -180,18 +191,30 @@ def scores(task: Task, found: dict[str, Any], y: np.ndarray) -> dict[str, Any]:
     return result
 
 
+def _computed() -> float:
+    """Processor time of this process and its children so far, in seconds."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="folder of MoleculeNet's files")
     parser.add_argument("--only", nargs="*", default=["forest", "outland"], choices=["forest", "chemprop", "outland"])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--cuts", type=int, default=CUTS)
+    parser.add_argument("--cuts", nargs="*", type=int, default=list(range(CUTS)), choices=range(CUTS))
     parser.add_argument("--chemprop", default="chemprop")
     parser.add_argument("--fit-options", default="", help="of `outland fit`")
+    parser.add_argument("--summary", action="store_true", help="print tables of what is in the JSON, and end")
     parser.add_argument("--json", type=Path, default=Path("benchmarks/molecules.json"))
     arguments = parser.parse_args()
     results: dict[str, Any] = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
-    for cut in range(arguments.cuts):
+    if arguments.summary:
+        print(summary(results))
+        return
+    if arguments.data is None:
+        parser.error("--data is needed: the folder of MoleculeNet's files")
+    for cut in arguments.cuts:
         for name in arguments.tasks:
             task = TASKS[name]
             smiles, labels, groups = read(task, arguments.data)
@@ -202,7 +225,7 @@ def main() -> None:
                 place = results.setdefault(name, {}).setdefault(contender, {})
                 if str(cut) in place:
                     continue
-                started = time.perf_counter()
+                started, computed = time.perf_counter(), _computed()
                 with tempfile.TemporaryDirectory() as folder:
                     inputs: tuple[Any, ...] = (task, Path(folder), train, new)
                     match contender:
@@ -213,7 +236,8 @@ def main() -> None:
                         case _:
                             found = outland(*inputs, arguments.fit_options.split())
                 seconds = round(time.perf_counter() - started, 1)
-                place[str(cut)] = {**scores(task, found, labels[test]), "rows": int(test.sum()), "seconds": seconds}
+                cost = {"seconds": seconds, "computing_seconds": round(_computed() - computed, 1)}
+                place[str(cut)] = {**scores(task, found, labels[test]), "rows": int(test.sum()), **cost}
                 print(name, contender, cut, place[str(cut)], flush=True)
                 arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

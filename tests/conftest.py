@@ -101,10 +101,10 @@ def make_fits_quick(monkeypatch):
     """Let fits happen in this process, with few trees."""
     from functools import partial
 
-    from outland.estimators.contenders import TREES
+    from outland.estimators.contenders import VECTOR_MODELS
 
-    for name, trees in TREES.items():
-        monkeypatch.setitem(TREES, name, partial(trees, trees=12))
+    for name in ("forest", "boosting"):
+        monkeypatch.setitem(VECTOR_MODELS, name, partial(VECTOR_MODELS[name], trees=12))
     monkeypatch.setattr("outland.estimators.fitting.available_cores", lambda: 1)
 
 

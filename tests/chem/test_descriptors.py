@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdMolDescriptors
+from rdkit.Chem import Descriptors, rdMolDescriptors
 
 from outland.chem.descriptors import DESCRIPTOR_NAMES, bit_atoms, descriptors, fingerprint, morgan_generator
 
@@ -38,6 +38,14 @@ def test_descriptors_of_aspirin():
     assert (values["CrippenLogP"], values["CrippenMR"]) == pytest.approx((logp, refractivity), rel=1e-6)
     surface = [values[name] for name in DESCRIPTOR_NAMES if name.startswith("PEOE_VSA")]
     assert surface == pytest.approx(list(rdMolDescriptors.PEOE_VSA_(molecule)), rel=1e-5)
+
+
+def test_extreme_charges_are_those_of_rdkit():
+    values, molecule = named(ASPIRIN), Chem.MolFromSmiles(ASPIRIN)
+    for name in ("MaxPartialCharge", "MinPartialCharge", "MaxAbsPartialCharge"):
+        assert values[name] == pytest.approx(getattr(Descriptors, name)(molecule), rel=1e-5)
+    assert values["LeastAbsPartialCharge"] == pytest.approx(0.01827, abs=1e-5)
+    assert named("[Fe+3]")["MaxPartialCharge"] == 3
 
 
 def test_names_are_unique_and_many():

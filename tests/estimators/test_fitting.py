@@ -54,7 +54,7 @@ def snapshots(folder):
 def test_contenders_are_judged_on_the_same_rows_and_all_rows_are_trained_on(fitted_all, runs, cache):
     model, comparison = fitted_all.model, fitted_all.model.assessment.comparison
     rows = load_rows(spec(), cache)
-    assert {score.name for score in comparison.contenders} == {"forest", "boosting", "erm", "aia", STACK}
+    assert {score.name for score in comparison.contenders} == {"forest", "boosting", "gp", "erm", "aia", STACK}
     assert (comparison.rows, comparison.folds) == (60, 6)  # few rows are divided three times
     assert (comparison.left_out, comparison.notes) == ({}, [])
     losses = [score.loss for score in comparison.contenders]

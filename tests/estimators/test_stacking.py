@@ -52,16 +52,23 @@ def test_a_contender_that_is_upside_down_is_left_out():
     assert combination.weights.tolist() == [1.0, 0.0]
 
 
-def test_numbers_are_combined_by_least_squares_on_the_simplex():
+def test_numbers_are_the_mean_of_the_best_few():
     generator = torch.Generator().manual_seed(0)
     y = torch.randn(4000, 1, generator=generator, dtype=torch.double)
-    noise = torch.randn(2, 4000, 1, generator=generator, dtype=torch.double)
-    noise -= noise.mean(1, keepdim=True)
-    stacked = torch.stack([y + noise[0], y + 2 * noise[1]])
+    noise = torch.randn(3, 4000, 1, generator=generator, dtype=torch.double)
+    stacked = torch.stack([y + 3 * noise[0], y + 1.2 * noise[1], y + noise[2]])
     combination = combine(stacked, y, NUMBER)
-    assert combination.weights.tolist() == pytest.approx([0.8, 0.2], abs=0.05)  # by inverse variance, 4 to 1
+    assert combination.weights.tolist() == [
+        0.0,
+        0.5,
+        0.5,
+    ]  # variances 9, 1.44 and 1: the mean of all has 1.27, of two 0.61
     assert combination.bias.tolist() == [0.0]
-    assert float(combination.coefficients.sum()) == pytest.approx(1.0)
+    far = combine(stacked[[0, 2]], y, NUMBER)
+    assert far.weights.tolist() == [0.0, 1.0]
+    combined, mean = cross_fitted([*stacked], y, torch.arange(4000) % 5, NUMBER)
+    assert torch.equal(combined, mean)
+    assert mean_loss(combined, y, NUMBER) == pytest.approx(0.61, abs=0.05)
 
 
 def test_the_honest_estimate_of_a_stack_uses_the_other_folds():

@@ -14,6 +14,7 @@ from outland.estimators.inputs import read_inputs
 from outland.graphs import Task
 from outland.models import evaluate_models, load_model, save_model
 from outland.models.folder import ModelFile
+from outland.models.gaussian_process import fit_gp
 from outland.models.predicted_rows import predict_rows
 from outland.models.trees import fit_forest
 from outland.storage.files import canonical_json, digest
@@ -241,6 +242,21 @@ def test_a_model_of_trees_alone_predicts_and_comes_back(tmp_path):
     assert evaluate_models([loaded], replace(graphs, y=y))[0].score.value > 0.9
     assert predict_rows(loaded, graphs)[0].keys() >= {"outland_probability_label0", "outland_class_label1"}
     assert "Trained by forest with outland" in (tmp_path / "forest" / "README.md").read_text()
+
+
+def test_a_gaussian_process_comes_back_and_is_checked(tmp_path):
+    graphs = vectors(80)
+    task = Task("regression", 1, "rmse")
+    graphs = replace(graphs, y=graphs.extra["descriptors"][:, 1:2].nan_to_num())
+    model = replace(forest_model(task, graphs), members=(fit_gp(graphs, task, 0),))
+    loaded = load_model(save_model(model, tmp_path / "gp"))
+    assert loaded.name == "gp"
+    assert (loaded.predict(graphs).outputs == model.predict(graphs).outputs).all()
+    saved = read_snapshot(tmp_path / "gp")
+    tensors = {**saved.tensors, "member.0.link": saved.tensors["member.0.link"][:, :1].contiguous()}
+    write_snapshot(tmp_path / "changed", Snapshot(tensors, saved.values))
+    with pytest.raises(DamagedSnapshot, match="the parts of its Gaussian process do not fit"):
+        load_model(tmp_path / "changed")
 
 
 def test_trees_with_a_cycle_are_a_sentence(tmp_path):

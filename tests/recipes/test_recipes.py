@@ -31,9 +31,9 @@ def test_a_table_has_a_recipe_of_its_own(tmp_path):
     file.write_text("smiles,y\nCCO,1\nCCN,0\n")
     table = TableSettings(str(file), target="y")
     spec = RunSpec.make("own.csv", "aia", table=table)
-    assert (spec.train.total_samples, spec.train.class_balance, spec.train.epochs) == (80_000, True, 100)
+    assert (spec.train.total_samples, spec.train.class_balance, spec.train.epochs) == (60_000, False, 100)
     assert (spec.backbone.kind, spec.backbone.width, spec.method_params.gamma) == ("dmpnn", 128, 0.5)
-    assert spec.train.with_epochs_for(4000).epochs == 20
+    assert spec.train.with_epochs_for(4000).epochs == 15
     assert (spec.train.with_epochs_for(10**6).epochs, spec.train.with_epochs_for(10).epochs) == (4, 40)
     asked = RunSpec.make("own.csv", "aia", table=table, changes={"train": {"epochs": 3}})
     assert (asked.train.epochs, asked.train.total_samples) == (3, None)

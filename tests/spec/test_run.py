@@ -91,7 +91,7 @@ def test_no_recipe_leaves_the_defaults_of_the_settings():
 
 
 def test_epochs_that_are_asked_for_switch_a_recipes_samples_off(table):
-    assert RunSpec.make("t", "erm", table=table).train.total_samples == 80_000
+    assert RunSpec.make("t", "erm", table=table).train.total_samples == 60_000
     asked = RunSpec.make("t", "erm", table=table, changes={"train": {"epochs": 9}}).train
     assert (asked.epochs, asked.total_samples) == (9, None)
     both = RunSpec.make("t", "erm", table=table, changes={"train": {"epochs": 9, "total_samples": 5}}).train
@@ -136,7 +136,7 @@ def test_graphs_in_memory_are_known_by_their_checksum():
         RunSpec.make("memory", "erm", domain="size", kind="covariate", data_checksum=checksum) for checksum in "ab"
     )
     assert first.key != other.key
-    assert first.train.total_samples == 80_000  # the recipe of tables
+    assert first.train.total_samples == 60_000  # the recipe of tables
     assert RunSpec.from_json(json.loads(json.dumps(first.to_json()))) == first
 
 

@@ -40,8 +40,8 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            help="auto judges all contenders; forest, boosting, erm, aia or another of `outland list methods` (NAME, "
-            "NAME:PRESET or FILE.py:CLASS) is taken alone."
+            help="auto judges all contenders; forest, boosting, gp, erm, aia or another of `outland list methods` "
+            "(NAME, NAME:PRESET or FILE.py:CLASS) is taken alone."
         ),
     ] = "auto",
     minutes: Annotated[
@@ -76,9 +76,9 @@ def fit(
     """Train a model on a table of molecules that is meant for molecules unlike them.
 
     Says what it finds in the table and judges contenders on scaffolds held out of their training: networks (ERM, AIA),
-    a forest and gradient boosting on fingerprints and descriptors. The best one, or their weighted mean, is trained on
-    all rows and written to a model folder. Takes minutes on two cores; the same command goes on after Ctrl-C or a
-    crash.
+    a forest, gradient boosting and a Gaussian process on fingerprints and descriptors. The best one, or their weighted
+    mean, is trained on all rows and written to a model folder. Takes minutes on two cores; the same command goes on
+    after Ctrl-C or a crash.
     """
     from outland.estimators.fitting import fit as fit_model
     from outland.models.folder import reserved, save_model
@@ -117,13 +117,13 @@ def fit(
 
 def _network_method(method: str, changes: dict[str, Any]) -> str:
     """The network whose settings a fit begins with; changes of a method's settings need that method named."""
-    from outland.estimators.contenders import TREES
+    from outland.estimators.contenders import VECTOR_MODELS
     from outland.estimators.fitting import AUTO
     from outland.methods import METHODS, is_file, split_name
 
-    if method != AUTO and method not in TREES:
+    if method != AUTO and method not in VECTOR_MODELS:
         if not is_file(method) and split_name(method)[0] not in METHODS:
-            raise unknown("method", split_name(method)[0], [AUTO, *TREES, *METHODS])
+            raise unknown("method", split_name(method)[0], [AUTO, *VECTOR_MODELS, *METHODS])
         return method
     if changes:
         raise OutlandError(f"--set method.{next(iter(changes))} is a setting of one method: name it with --method")

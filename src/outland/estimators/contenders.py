@@ -1,4 +1,4 @@
-"""Contenders of a fit, trained on some rows and asked about others: networks, and trees on molecules' vectors."""
+"""Contenders of a fit, trained on some rows and asked about others: networks, and models of molecules' vectors."""
 
 import time
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from outland.estimators.stacking import combine, mean_loss
 from outland.graphs import PackedGraphs, Splits, Task
 from outland.methods import rebuild_method
 from outland.models.calibration import prior_offset
+from outland.models.gaussian_process import GaussianProcess, fit_gp
 from outland.models.knn import REFERENCES, KNNDistance
 from outland.models.members import Member, Network, run_batches
 from outland.models.tree_tensors import TreeTensors
@@ -23,21 +24,24 @@ from outland.training.callbacks import Callback
 from outland.training.runs import Training
 from outland.training.targets import standardize
 
-TREES: dict[str, Callable[[PackedGraphs, Task, int], Trees]] = {"forest": fit_forest, "boosting": fit_boosting}
+VECTOR_MODELS: dict[str, Callable[[PackedGraphs, Task, int], Trees | GaussianProcess]] = {
+    "forest": fit_forest,
+    "boosting": fit_boosting,
+    "gp": fit_gp,
+}
 NETWORKS = ("erm", "aia")
-CONTENDERS = (*TREES, *NETWORKS)
+CONTENDERS = (*VECTOR_MODELS, *NETWORKS)
 PATIENCE = 10  # epochs without a better loss on held-out rows, after which the training of a fold ends
 
 
-def train_trees(name: str, splits: Splits, seed: int) -> Snapshot:
-    """Trees trained on `train`: their outputs on `val`, where it is there, as of one epoch; else the trees."""
+def train_vector_model(name: str, splits: Splits, seed: int) -> Snapshot:
+    """A model of vectors trained on `train`: its outputs on `val`, where it is there, as of one epoch; else itself."""
     standardized = standardize(splits)
     task, graphs = standardized.schema.task, standardized.graphs
-    trees = TREES[name](graphs.select(splits["train"]), task, seed)
+    model = VECTOR_MODELS[name](graphs.select(splits["train"]), task, seed)
     if "val" not in splits:
-        tensors = {f"trees.{part}": tensor for part, tensor in trees.tensors().items()}
-        return Snapshot(tensors, {"descriptors": trees.descriptors})
-    return Snapshot({"outputs": task.in_label_units(trees.outputs(splits.part("val")))[None]}, {"epochs": 1})
+        return Snapshot({f"model.{part}": tensor for part, tensor in model.tensors().items()}, {})
+    return Snapshot({"outputs": task.in_label_units(model.outputs(splits.part("val")))[None]}, {"epochs": 1})
 
 
 def train_network(splits: Splits, spec: RunSpec, device: torch.device, until: int | None = None) -> Snapshot:
@@ -143,11 +147,13 @@ def _distances(network: Network, splits: Splits, seed: int) -> dict[str, Tensor]
 def build_member(name: str, result: Snapshot, splits: Splits, spec: RunSpec) -> Member:
     """The member that was trained on all rows of `splits`, from its snapshot."""
     schema = standardize(splits).schema
-    if name in TREES:
-        parts = result.group("trees")
+    if name in VECTOR_MODELS:
+        parts = result.group("model")
+        if name == "gp":
+            return GaussianProcess(schema.task, **parts)
         column, base = parts.pop("column"), parts.pop("base")
         kind: Literal["forest", "boosting"] = "forest" if name == "forest" else "boosting"
-        return Trees(kind, schema.task, TreeTensors(**parts), column, base, result.values["descriptors"])
+        return Trees(kind, schema.task, TreeTensors(**parts), column, base, splits.graphs.extra["descriptors"].shape[1])
     count = _with_environments(splits, spec.domain).schema.environments
     schema = replace(schema, environments=count, descriptors=splits.graphs.extra["descriptors"].shape[1])
     method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, result.group("weights"))

@@ -8,7 +8,7 @@ import torch
 from outland.devices import find_device
 from outland.errors import OutlandError
 from outland.estimators.budget import Plan
-from outland.estimators.contenders import TREES, build_member
+from outland.estimators.contenders import VECTOR_MODELS, build_member
 from outland.estimators.jobs import Job
 from outland.estimators.judgement import Judgement
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
@@ -69,7 +69,7 @@ def _final_jobs(plan: Plan, contenders: Sequence[OutOfFold], judgement: Judgemen
     jobs: dict[Job, float] = {}
     epochs = {each.name: each.epochs for each in contenders}
     for name, weight in judgement.weights.items():
-        if name in TREES:
+        if name in VECTOR_MODELS:
             jobs[Job(name)] = weight
             continue
         seeds = plan.seeds_for(epochs[name])
@@ -86,7 +86,7 @@ def _trained_members(runner: Runner, jobs: Sequence[Job]) -> list[Member]:
             problem = runner.failures[job.contender]
             raise OutlandError(f"{job.contender} could not be trained on all rows: {problem}")
     workshop = runner.workshop
-    specs = [workshop.spec if job.contender in TREES else workshop.network_spec(job) for job in jobs]
+    specs = [workshop.spec if job.contender in VECTOR_MODELS else workshop.network_spec(job) for job in jobs]
     triples = zip(jobs, runner.results(jobs), specs, strict=True)
     try:
         return [build_member(job.contender, result, workshop.rows, spec) for job, result, spec in triples]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from outland.errors import OutlandError
 from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
-from outland.estimators.contenders import NETWORKS, TREES
+from outland.estimators.contenders import NETWORKS, VECTOR_MODELS
 from outland.estimators.delivery import deliver
 from outland.estimators.jobs import Job, Workshop
 from outland.estimators.judgement import compare, judge
@@ -35,8 +35,8 @@ _MINUTES = 5.0
 _QUICK_ROWS, _QUICK_SECONDS = 200, 20.0  # a table of so many rows takes about so long
 _PLANNED = 0.85  # share of the time that is planned; the rest is for what nobody foresees
 _STARTING = 4.0  # seconds until worker processes are there
-_OVERDUE = 1.0  # share of the time after which no fold of a network is begun, where trees can do without it
-_TREES = 0.4  # share of the time that trees may take
+_OVERDUE = 1.0  # share of the time after which no fold of a network is begun, where other contenders do without it
+_QUICK = 0.4  # share of the time that models of vectors may take
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def fit(
     Args:
         spec: of the table, with the settings of networks; its method is the contender, unless `method` says otherwise.
         runs: folder of runs.
-        method: `auto` for all contenders; `forest` or `boosting` for one alone; anything else for the spec's own.
+        method: `auto` for all contenders; `forest`, `boosting` or `gp` for one alone; anything else for the spec's own.
         minutes: to take, about; by default 5, less for tables of under 1,000 rows.
         folds: how many.
         recipe: of other networks' settings, as in `RunSpec.make`.
@@ -76,7 +76,7 @@ def fit(
     """
     started = time.perf_counter()
     networks = network_specs(spec, method, recipe)
-    names = [*(TREES if method == AUTO else [method] if method in TREES else []), *networks]
+    names = [*(VECTOR_MODELS if method == AUTO else [method] if method in VECTOR_MODELS else []), *networks]
     cache_folder = None if cache is None else cache.folder
     workshop = Workshop(spec, networks, _folder(runs, spec, networks, folds), folds, device, cache_folder)
     with _claimed(workshop.folder):
@@ -92,7 +92,7 @@ def fit(
             comparison = compare(contenders, judgement, held_out, held_out.graphs(workshop.rows), spec.seed)
             left_out = {**plan.left_out, **runner.failures}
             delivered = [
-                each.epochs for each in contenders if each.name in judgement.weights and each.name not in TREES
+                each.epochs for each in contenders if each.name in judgement.weights and each.name not in VECTOR_MODELS
             ]
             notes = [*plan.notes, *seeds_note(plan, delivered)]
             comparison = comparison.model_copy(update={"left_out": left_out, "notes": notes})
@@ -112,7 +112,7 @@ def network_specs(
     """The specs of the networks among the contenders, by name."""
     if method == AUTO:
         return {name: method_spec(spec, name, recipe) for name in NETWORKS}
-    if method in TREES:
+    if method in VECTOR_MODELS:
         return {}
     return {spec.method.rpartition(":")[2] if is_file(spec.method) else spec.method: spec}
 
@@ -156,18 +156,19 @@ def _kept_plan(runner: Runner, names: Sequence[str], seconds: float) -> Plan:
 
 
 def _plan(runner: Runner, names: Sequence[str]) -> Plan:
-    """What there is time for, by the time of one fold of each kind of trees and of a few steps of each network."""
+    """What there is time for, by the time of one fold of each model of vectors and of a few steps of each network."""
     workshop = runner.workshop
-    trees, networks = [name for name in names if name in TREES], [name for name in names if name not in TREES]
+    quick = [name for name in names if name in VECTOR_MODELS]
+    networks = [name for name in names if name not in VECTOR_MODELS]
     probes = {name: Job(name) for name in networks}
-    first = {name: Job(name, fold=0) for name in trees}
+    first = {name: Job(name, fold=0) for name in quick}
     runner.execute([*probes.values(), *first.values()], "Measuring times")
     folds = workshop.folds
     first_repeat = sum(fold.repeat == 0 for fold in folds)
     seconds = _seconds(runner, first.values())
     spent = seconds + _seconds(runner, probes.values())
     computing = runner.workers * (_PLANNED * runner.seconds - _STARTING) - spent
-    limit = affordable_folds(seconds, _TREES * computing, first_repeat, len(folds)) if trees else len(folds)
+    limit = affordable_folds(seconds, _QUICK * computing, first_repeat, len(folds)) if quick else len(folds)
     rates = {name: workshop.seconds_per_row(job) for name, job in probes.items() if name not in runner.failures}
     if not rates:
         return Plan((), limit, 0, 0)
@@ -192,13 +193,14 @@ def _wanted_epochs(workshop: Workshop, network: str) -> tuple[int, bool]:
 
 def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list[OutOfFold], HeldOut]:
     """Out-of-fold outputs of all contenders that the plan has, on the same folds."""
-    names = [name for name in names if name in TREES or name in plan.networks]
+    names = [name for name in names if name in VECTOR_MODELS or name in plan.networks]
     jobs = {
-        name: [Job(name, fold, 0 if name in TREES else plan.epochs) for fold in range(plan.folds)] for name in names
+        name: [Job(name, fold, 0 if name in VECTOR_MODELS else plan.epochs) for fold in range(plan.folds)]
+        for name in names
     }
-    trees = [job for name in names if name in TREES for job in jobs[name]]
-    runner.execute(trees, "Judging trees")
-    until = _OVERDUE * runner.seconds if trees else None
+    quick = [job for name in names if name in VECTOR_MODELS for job in jobs[name]]
+    runner.execute(quick, "Judging trees and kernels")
+    until = _OVERDUE * runner.workers * runner.seconds if quick else None
     for job in runner.execute([job for name in plan.networks for job in jobs[name]], "Judging networks", until):
         runner.failures.setdefault(job.contender, "its folds took longer than was planned: give it more --minutes")
     judged = [name for name in names if name not in runner.failures]

@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveInt
 
 from outland.devices import find_device, one_thread
-from outland.estimators.contenders import TREES, computing_clock, train_network, train_trees
+from outland.estimators.contenders import VECTOR_MODELS, computing_clock, train_network, train_vector_model
 from outland.graphs import Cache, Splits
 from outland.spec import RunSpec, load_rows
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
@@ -40,7 +40,9 @@ class Job:
         """Of the folder that keeps its result."""
         rows = "all" if self.fold is None else f"fold{self.fold}"
         epochs = f"{self.epochs}epochs" + (f"-{self.until}" if self.until else "")
-        return "-".join([self.contender, rows, *([] if self.contender in TREES else [epochs]), f"seed{self.seed}"])
+        return "-".join(
+            [self.contender, rows, *([] if self.contender in VECTOR_MODELS else [epochs]), f"seed{self.seed}"]
+        )
 
 
 class _Values(BaseModel):
@@ -132,8 +134,8 @@ class Workshop:
 
     def _train(self, job: Job) -> Snapshot:
         splits = self._splits(job)
-        if job.contender in TREES:
-            return train_trees(job.contender, splits, self.spec.seed + job.seed)
+        if job.contender in VECTOR_MODELS:
+            return train_vector_model(job.contender, splits, self.spec.seed + job.seed)
         return train_network(splits, self.network_spec(job), find_device(self.device), job.until)
 
     def network_spec(self, job: Job) -> RunSpec:
@@ -148,7 +150,7 @@ class Workshop:
         if job.fold is not None:
             fold = self.folds[job.fold]
             parts = {"train": fold.train, "val": fold.held_out}
-        elif not job.epochs and job.contender not in TREES:
+        elif not job.epochs and job.contender not in VECTOR_MODELS:
             generator = torch.Generator().manual_seed(self.spec.seed)
             parts["train"] = parts["train"][torch.randperm(len(parts["train"]), generator=generator)[:_PROBE_ROWS]]
         return replace(self.rows, parts=parts)

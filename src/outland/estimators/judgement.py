@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from outland.estimators.contenders import TREES
+from outland.estimators.contenders import VECTOR_MODELS
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
 from outland.estimators.stacking import combine, cross_fitted, mean_loss
 from outland.graphs import PackedGraphs
@@ -91,7 +91,7 @@ def compare(
             difference=difference,
             loss=judgement.losses[name],
             weight=judgement.weights.get(name, 0.0) if name in known else None,
-            epochs=known[name].epochs if name in known and name not in TREES else None,
+            epochs=known[name].epochs if name in known and name not in VECTOR_MODELS else None,
             seconds=known[name].seconds if name in known else 0.0,
         )
         for name, (score, difference) in zip(names, intervals, strict=True)

@@ -28,11 +28,13 @@ class Runner:
 
     Attributes:
         failures: why jobs of a contender failed, by its name.
+        computed: seconds of computing of all jobs so far, by `computing_clock`.
     """
 
     def __init__(self, workshop: Workshop, workers: int, started: float, seconds: float) -> None:
         self.workshop, self.workers, self.seconds, self._started = workshop, max(1, workers), seconds, started
         self.failures: dict[str, str] = {}
+        self.computed = 0.0
         self._submit: Callable[[Job], Future[float]] | None = None
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -56,14 +58,14 @@ class Runner:
         return time.perf_counter() - self._started
 
     def execute(self, jobs: Sequence[Job], title: str, until: float | None = None) -> list[Job]:
-        """Do all jobs, and return those that were not begun before `until` seconds were over.
+        """Do all jobs, and return those that were not begun before `until` seconds of computing were over.
 
         A job that fails is a failure of its contender, whose other jobs are then not begun.
         """
         waiting, running = deque(jobs), dict[Future[float], Job]()
         task = self._bar.add_task(title, total=len(jobs))
         while waiting or running:
-            while waiting and len(running) < self.workers and (until is None or self.elapsed < until):
+            while waiting and len(running) < self.workers and (until is None or self.computed < until):
                 job = waiting.popleft()
                 if job.contender not in self.failures:
                     assert self._submit is not None
@@ -80,7 +82,7 @@ class Runner:
 
     def _end(self, future: "Future[float]", job: Job) -> None:
         try:
-            future.result()
+            self.computed += future.result()
         except Stopped:
             raise
         except OutlandError as problem:

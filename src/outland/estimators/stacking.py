@@ -58,16 +58,19 @@ def mean_loss(outputs: Tensor, y: Tensor, task: Task) -> float:
 
 
 def combine(stacked: Tensor, y: Tensor, task: Task) -> Combination:
-    """The combination with the least loss: non-negative coefficients, and their sum 1 where numbers are predicted.
+    """The combination with the least loss.
 
-    For classes coefficients and bias are free, so that contenders are compared at their best temperature and none is
-    preferred for its scale. Contenders with less than a fiftieth of the weight are left out.
+    For classes coefficients, which are not negative, and bias are fitted, so that contenders are compared at their best
+    temperature and none is preferred for its scale; one with less than a fiftieth of the weight is left out. Of numbers
+    it is the plain mean of the best few: a few large errors would decide fitted weights.
 
     Args:
         stacked: outputs `[contenders, n, outputs]`.
         y, task: as in `prediction_loss`.
     """
     stacked = stacked.double()
+    if task.kind == "regression":
+        return _mean_of_best(stacked, y, task)
     first = _fitted(stacked, y, task)
     kept = first.weights >= _LEAST_WEIGHT
     if bool(kept.all()):
@@ -76,22 +79,24 @@ def combine(stacked: Tensor, y: Tensor, task: Task) -> Combination:
     return Combination(torch.zeros(len(stacked), dtype=torch.double).masked_scatter(kept, second[0]), second.bias)
 
 
+def _mean_of_best(stacked: Tensor, y: Tensor, task: Task) -> Combination:
+    """The mean of the k contenders with the least loss, for the k that is best."""
+    order = sorted(range(len(stacked)), key=lambda contender: mean_loss(stacked[contender], y, task))
+    counts = range(1, len(order) + 1)
+    best = min(counts, key=lambda count: mean_loss(stacked[order[:count]].mean(0), y, task))
+    coefficients = torch.zeros(len(stacked), dtype=torch.double)
+    coefficients[order[:best]] = 1 / best
+    return Combination(coefficients, torch.zeros(stacked.shape[2], dtype=torch.double))
+
+
 def _fitted(stacked: Tensor, y: Tensor, task: Task) -> Combination:
     from scipy.optimize import minimize
 
-    count, is_numeric = len(stacked), task.kind == "regression"
-    zero = torch.zeros(stacked.shape[2], dtype=torch.double)
-    if is_numeric and count == 1:
-        return Combination(torch.ones(1, dtype=torch.double), zero)
-
-    def combination(parameters: Tensor) -> Combination:
-        if is_numeric:
-            return Combination(parameters / parameters.sum().clamp(min=1e-9), zero)
-        return Combination(parameters[:count], parameters[count:])
+    count = len(stacked)
 
     def objective(values: np.ndarray) -> tuple[float, np.ndarray]:
         parameters = torch.from_numpy(values.copy()).requires_grad_()
-        candidate = combination(parameters)
+        candidate = Combination(parameters[:count], parameters[count:])
         loss = prediction_loss(candidate.outputs(stacked), y, task).nanmean()
         moved = (candidate.coefficients - 1 / count).square().sum() + candidate.bias.square().sum()
         loss = loss + _PRIOR / (2 * stacked.shape[1]) * moved
@@ -99,9 +104,10 @@ def _fitted(stacked: Tensor, y: Tensor, task: Task) -> Combination:
         assert parameters.grad is not None
         return float(loss.detach()), parameters.grad.numpy()
 
-    start = np.concatenate([np.full(count, 1 / count), np.zeros(0 if is_numeric else len(zero))])
-    bounds = [(0.0, _MOST)] * count + [(None, None)] * (len(start) - count)
-    found = combination(torch.from_numpy(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x))
+    start = np.concatenate([np.full(count, 1 / count), np.zeros(stacked.shape[2])])
+    bounds = [(0.0, _MOST)] * count + [(None, None)] * stacked.shape[2]
+    values = torch.from_numpy(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    found = Combination(values[:count], values[count:])
     if float(found.coefficients.sum()) < 1e-6:  # no contender is better than a constant
         return Combination(torch.full((count,), 1 / count, dtype=torch.double), found.bias)
     return found
@@ -111,9 +117,13 @@ def cross_fitted(outputs: Sequence[Tensor], y: Tensor, fold_of: Tensor, task: Ta
     """Combined outputs of each row by what was fitted on the other folds, and the weighted mean alone `[n, outputs]`.
 
     With one contender that is its output at the temperature and bias of the other folds. Where there is one fold only
-    contenders count alike.
+    contenders count alike. Of numbers it is the mean of the best few on all folds: nothing is fitted, and it is chosen
+    among as few as contenders are.
     """
     stacked = torch.stack([each.double() for each in outputs])
+    if task.kind == "regression":
+        combined = combine(stacked, y, task).outputs(stacked)
+        return combined, combined
     combined, mean = torch.zeros_like(stacked[0]), torch.zeros_like(stacked[0])
     equal = torch.full((len(stacked),), 1 / len(stacked), dtype=torch.double)
     for fold in fold_of.unique():

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from outland.estimators.contenders import TREES
+from outland.estimators.contenders import VECTOR_MODELS
 from outland.estimators.judgement import Judgement
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
 from outland.graphs import Splits
@@ -24,7 +24,7 @@ def held_out_predictions(
     own = [each for each in contenders if each.name in judgement.weights]
     weights = torch.tensor([judgement.weights[each.name] for each in own], dtype=torch.double)
     members = torch.stack([each.outputs for each in own], 1)
-    network = next((each for each in own if each.name not in TREES), None)
+    network = next((each for each in own if each.name not in VECTOR_MODELS), None)
     return Predictions(
         outputs=torch.einsum("nco,c->no", members, weights).float(),
         distances=None if network is None or network.distances is None else network.distances.float(),

@@ -8,6 +8,7 @@ from torch import Tensor
 from outland.graphs import Features, PackedGraphs, Schema, Splits
 from outland.models.calibration import Calibration
 from outland.models.expected_error import FLAGS, ExpectedError
+from outland.models.gaussian_process import GaussianProcess
 from outland.models.knn import KNNDistance
 from outland.models.members import Network
 from outland.models.model import TrainedModel
@@ -53,7 +54,7 @@ def _check_members(model: TrainedModel) -> None:
     if model.weights and abs(sum(model.weights) - 1) > 1e-6:
         raise ValueError("its weights do not sum to 1")
     for member in model.members:
-        if isinstance(member, Trees):
+        if isinstance(member, Trees | GaussianProcess):
             member.check()
         elif isinstance(member, Network):
             if not all(bool(tensor.isfinite().all()) for tensor in member.method.state_dict().values()):

@@ -12,7 +12,7 @@ class ContenderScore(Plain):
     """A contender on held-out rows.
 
     Attributes:
-        name: a network's method, `forest`, `boosting`, or `stack`, the weighted mean of the others.
+        name: a network's method, `forest`, `boosting`, `gp`, or `stack`, the weighted mean of the others.
         score: by the task's metric, the mean over targets.
         difference: from the delivered one, in the same draws.
         loss: log-loss at the temperature and bias of the other folds, or squared error of standardized numbers.

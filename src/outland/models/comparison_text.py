@@ -24,7 +24,13 @@ def format_difference(interval: Interval, metric: str) -> str:
 
 def contender_label(score: ContenderScore) -> str:
     """A contender's name as tables have it, with a network's epochs."""
-    names = {"erm": "ERM", "aia": "AIA", "boosting": "gradient boosting", STACK: "weighted mean"}
+    names = {
+        "erm": "ERM",
+        "aia": "AIA",
+        "boosting": "gradient boosting",
+        "gp": "Gaussian process",
+        STACK: "weighted mean",
+    }
     name = names.get(score.name, score.name)
     return name if score.epochs is None else f"{name}, {score.epochs} epochs"
 

@@ -16,6 +16,7 @@ from outland.methods import is_file, rebuild_method
 from outland.models.calibration import Calibration
 from outland.models.conformal import Conformal
 from outland.models.expected_error import ExpectedError, FlagErrors
+from outland.models.gaussian_process import GaussianProcess
 from outland.models.knn import KNNDistance
 from outland.models.members import Member, Network
 from outland.models.model import Kind, TrainedModel
@@ -46,6 +47,10 @@ class _NetworkFile(_Strict):
 class _TreesFile(_Strict):
     kind: Literal["forest", "boosting"]
     descriptors: Annotated[int, Field(ge=0, le=10_000)]
+
+
+class _GaussianProcessFile(_Strict):
+    kind: Literal["gp"]
 
 
 class _CalibrationFile(_Strict):
@@ -87,7 +92,7 @@ class ModelFile(_Strict):
     schema_: dict[str, Any]
     featurizer: dict[str, list[str]] | None
     classes: list[str] | list[bool] | list[int] | list[float]
-    members: list[Annotated[_NetworkFile | _TreesFile, Field(discriminator="kind")]]
+    members: list[Annotated[_NetworkFile | _TreesFile | _GaussianProcessFile, Field(discriminator="kind")]]
     weights: list[float]
     calibration: _CalibrationFile
     distance: _Distance | None
@@ -120,13 +125,15 @@ def model_tensors(model: TrainedModel) -> dict[str, Tensor]:
 def _member_tensors(member: Member) -> dict[str, Tensor]:
     if isinstance(member, Network):
         return dict(member.method.state_dict())
-    assert isinstance(member, Trees)
+    assert isinstance(member, Trees | GaussianProcess)
     return member.tensors()
 
 
 def _member_values(member: Member) -> dict[str, Any]:
     if isinstance(member, Network):
         return {"kind": "network", "spec": member.spec.to_json(), "offset": list(member.offset)}
+    if isinstance(member, GaussianProcess):
+        return {"kind": "gp"}
     assert isinstance(member, Trees)
     return {"kind": member.kind, "descriptors": member.descriptors}
 
@@ -192,12 +199,18 @@ def _read_spec(plain: dict[str, Any], folder: Path, trust_code: bool) -> RunSpec
 
 
 def _read_member(
-    file: _NetworkFile | _TreesFile, schema: Schema, tensors: dict[str, Tensor], folder: Path, trust_code: bool
+    file: _NetworkFile | _TreesFile | _GaussianProcessFile,
+    schema: Schema,
+    tensors: dict[str, Tensor],
+    folder: Path,
+    trust_code: bool,
 ) -> Member:
     if isinstance(file, _NetworkFile):
         spec = _read_spec(file.spec, folder, trust_code)
         method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, tensors)
         return Network(method.eval(), spec, tuple(file.offset))
+    if isinstance(file, _GaussianProcessFile):
+        return GaussianProcess(schema.task, **tensors)
     column, base = tensors.pop("column"), tensors.pop("base")
     return Trees(file.kind, schema.task, TreeTensors(**tensors), column, base, file.descriptors)
 

@@ -27,24 +27,37 @@ class Neighbours:
 
     def similarity(self, fingerprints: Tensor) -> Array:
         """Mean Tanimoto similarity of each new fingerprint to its three nearest ones `[G]`, from 0 to 1."""
-        from scipy.sparse import csr_array
-
-        columns, counts = self._columns
-        nearest = min(NEIGHBOURS, len(counts))
+        nearest = min(NEIGHBOURS, len(self.fingerprints))
         result = np.empty(len(fingerprints))
         for start in range(0, len(fingerprints), _BLOCK):
-            bits = np.unpackbits(fingerprints[start : start + _BLOCK].cpu().numpy(), axis=1)
-            shared = (csr_array(bits, dtype=np.int16) @ columns).astype(np.float32)
-            similarity = shared / np.maximum(bits.sum(1, dtype=np.float32)[:, None] + counts - shared, 1)
+            similarity = self._bits.tanimoto(fingerprints[start : start + _BLOCK])
             largest = np.partition(similarity, -nearest, axis=1)[:, -nearest:]
             result[start : start + _BLOCK] = largest.mean(1)
         return result
 
     @cached_property
-    def _columns(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
-        """The bits as `[2048, n]`, for sparse products, and how many each fingerprint has."""
-        bits = np.unpackbits(self.fingerprints.numpy(), axis=1)
-        return np.ascontiguousarray(bits.T).astype(np.int16), bits.sum(1, dtype=np.float32)
+    def _bits(self) -> "BitColumns":
+        return BitColumns(self.fingerprints)
+
+
+class BitColumns:
+    """Packed fingerprints `[n, 256]`, ready to be compared with others."""
+
+    def __init__(self, fingerprints: Tensor) -> None:
+        bits = np.unpackbits(fingerprints.cpu().numpy(), axis=1)
+        self._columns = np.ascontiguousarray(bits.T).astype(np.int16)  # [2048, n], for sparse products
+        self._counts = bits.sum(1, dtype=np.float32)
+
+    def tanimoto(self, fingerprints: Tensor) -> npt.NDArray[np.float32]:
+        """Tanimoto similarity of other fingerprints `[m, 256]` to each of these `[m, n]`."""
+        from scipy.sparse import csr_array
+
+        bits = np.unpackbits(fingerprints.cpu().numpy(), axis=1)
+        shared = (csr_array(bits, dtype=np.int16) @ self._columns).astype(np.float32)
+        similarity: npt.NDArray[np.float32] = shared / np.maximum(
+            bits.sum(1, dtype=np.float32)[:, None] + self._counts - shared, 1
+        )
+        return similarity
 
 
 def out_of_fold_similarity(fingerprints: Tensor, fold: Tensor, seed: int = 0) -> Array:

@@ -14,7 +14,7 @@ from outland.graphs import PackedGraphs, Task
 from outland.models.tree_tensors import MAX_DEPTH, TreeTensors, row_blocks
 
 BITS = 2048  # of a fingerprint
-_MISSING = -1e30  # a descriptor that is not finite: below all others, so that a split can tell it apart
+MISSING = -1e30  # a descriptor that is not finite: below all others, so that a split can tell it apart
 Array = npt.NDArray[np.float64]
 
 
@@ -101,7 +101,7 @@ def vectors(
     values = graphs.extra["descriptors"].cpu().numpy().astype(np.float32)
     if descriptors is not None and values.shape[1] != descriptors:
         raise OutlandError(f"these molecules have {values.shape[1]} descriptors, and the model reads {descriptors}")
-    return graphs.extra["fingerprint"].cpu().numpy(), np.where(np.isfinite(values), values, np.float32(_MISSING))
+    return graphs.extra["fingerprint"].cpu().numpy(), np.where(np.isfinite(values), values, np.float32(MISSING))
 
 
 def _logsumexp(raw: Array) -> Array:
