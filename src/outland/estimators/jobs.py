@@ -54,7 +54,6 @@ class _Values(BaseModel):
     epochs: PositiveInt = 1
     epoch_seconds: list[NonNegativeFloat] = []
     offset: list[float] = []
-    descriptors: int = 0
 
 
 class Workshop:
@@ -120,7 +119,7 @@ class Workshop:
     def _check(self, result: Snapshot, job: Job) -> None:
         """A `ValueError` where a result is not one of this job."""
         values, outputs = _Values(**result.values), result.tensors.get("outputs")
-        if values.job != job.name or not (values.epoch_seconds or job.contender in TREES):
+        if values.job != job.name or not (values.epoch_seconds or job.contender in VECTOR_MODELS):
             raise ValueError("it is the result of another job")
         if not all(bool(tensor.isfinite().all()) for tensor in result.tensors.values()):
             raise ValueError("a number is not finite")
