@@ -26,7 +26,7 @@ def printed(cell: dict, name: str = "stdout") -> str:
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
     notebook, shown = ModuleType("IPython"), ModuleType("IPython.display")  # Jupyter need not be installed
     drawings: list[str] = []
-    notebook.get_ipython = lambda: None
+    notebook.get_ipython, notebook.version_info = lambda: None, (9, 0)  # matplotlib asks
     shown.SVG, shown.display = str, drawings.append
     for module in (notebook, shown):
         monkeypatch.setitem(sys.modules, module.__name__, module)

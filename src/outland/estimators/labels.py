@@ -32,7 +32,7 @@ def label_table(y: Any, rows: int) -> Labels:
 
 def usable_rows(labels: Labels, weight: Weights | None) -> npt.NDArray[np.int64]:
     """Indices of the rows with a label and a weight above 0; a warning says how many have no label."""
-    known = ~is_missing(labels).all(1)
+    known = np.asarray(~is_missing(labels).all(1))
     if not known.any():
         raise BadInput("no row has a label")
     if not known.all():

@@ -183,7 +183,7 @@ def _systematic_sample(weight: npt.NDArray[np.float64], generator: np.random.Gen
     """As many positions as there are weights: one of weight w comes n·w/Σw times, rounded up or down at random."""
     steps = (np.arange(len(weight)) + generator.random()) / len(weight)
     total = np.cumsum(weight)
-    return np.minimum(np.searchsorted(total, steps * total[-1], side="right"), len(weight) - 1)
+    return np.asarray(np.minimum(np.searchsorted(total, steps * total[-1], side="right"), len(weight) - 1))
 
 
 def _blocks(shapes: list[BatchShape], width: int) -> Iterator[list[BatchShape]]:

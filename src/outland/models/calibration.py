@@ -1,5 +1,6 @@
 """Outputs into probabilities, with a temperature and a bias fitted on rows the model was not trained on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class Calibration:
         return logits.sigmoid() if task.kind == "binary" else logits.softmax(1)
 
 
-def prior_offset(counts: list[int], draws: list[float], task: Task) -> tuple[float, ...]:
+def prior_offset(counts: list[int], draws: Sequence[float], task: Task) -> tuple[float, ...]:
     """The offset that undoes drawing classes `draws` times instead of `counts` times; 0 where these are the same."""
     if counts == draws:
         return (0.0,) * task.outputs

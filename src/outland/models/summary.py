@@ -29,7 +29,7 @@ class TrainingSummary(Plain):
     seconds: float
     graphs: dict[str, int]
     class_counts: list[int] = Field(default_factory=list)
-    class_draws: list[float] = Field(default_factory=list)
+    class_draws: list[int] | list[float] = Field(default_factory=list)
     data: dict[str, Any] = Field(default_factory=dict)
     platform: dict[str, str] = Field(default_factory=dict)
 

@@ -22,7 +22,7 @@ class TrainingData:
 
     splits: Splits
     class_counts: list[int]  # training graphs of each class; empty for numbers and for several targets
-    class_draws: list[float]  # how often they are drawn an epoch, relative to each other
+    class_draws: list[int] | list[float]  # how often they are drawn an epoch, relative to each other
 
 
 def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
