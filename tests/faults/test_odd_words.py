@@ -46,7 +46,7 @@ WORDS = {
     ),
     "workers 0": (["study", "covariate", "--workers", "0"], "must be 1 or more"),
     "seeds": ([*TRAIN, "--seeds", "-1"], "greater than or equal to 1|not in the range"),
-    "seeds 10^9": ([*TRAIN, "--seeds", str(10**9)], "not in the range"),
+    "seeds 10^9": ([*TRAIN, "--seeds", str(10**9)], "less than or equal to 10000|not in the range"),
     "seeds of a study": (["study", "covariate", "--seeds", str(10**9)], "number of seeds must be 1 to 10,000"),
     "workers 10^6": (
         ["tune", "motif", "--method", "erm", "--device", "cpu", "--workers", str(10**6)],
