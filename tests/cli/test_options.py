@@ -30,7 +30,7 @@ def test_what_is_no_duration_gets_a_sentence(words):
 
 def stopped(words, begun, log, cache):
     """Status and words of a command that gets SIGTERM in a process of its own, once it has begun and a while later."""
-    process = begin(command, [*map(str, words), "--device", "cpu"], log, cache.folder)
+    process = begin(command, [*map(str, words), "--device", "cpu"], log, cache.folder, daemon=False)
     until = time.monotonic() + 150
     while not begun():
         assert time.monotonic() < until

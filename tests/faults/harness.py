@@ -25,9 +25,9 @@ def some(values: Sequence[Any]) -> Sequence[Any]:
     return values[:1] if REPETITIONS < 1 else values
 
 
-def begin(work: Callable[..., Any], *given: Any) -> Any:
-    """A child at work."""
-    child = SERVER.Process(target=work, args=given, daemon=True)
+def begin(work: Callable[..., Any], *given: Any, daemon: bool = True) -> Any:
+    """A child at work; only one that is no daemon may have children of its own."""
+    child = SERVER.Process(target=work, args=given, daemon=daemon)
     child.start()
     return child
 

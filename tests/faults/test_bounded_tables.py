@@ -216,6 +216,15 @@ def test_the_largest_that_are_taken_take_a_second(tally):
     tally("inputs", "rings without end", tried.inputs)
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT as a terminal has it: a shell starts what it puts into the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_is_heard_between_molecules():
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     started = time.monotonic()

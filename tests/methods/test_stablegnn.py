@@ -27,7 +27,7 @@ class TestStableGNN(StableCase):
         method.eval()
         batch, parts = doubled(whole(graphs)), method.clusters
         nodes = method.classifier.encoder(batch)
-        z, update = parts(nodes, batch)
+        z, update = parts(nodes, batch, method.classifier.readout)
         assert torch.allclose(z.sum(1), method.classifier.embed(batch))
         assignment = parts.assign(parts.encoder(batch)).softmax(1)
         for g in range(batch.num_graphs):

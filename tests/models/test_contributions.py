@@ -23,7 +23,7 @@ def halogens():
     smiles = [text for text in bbbp()[0] if parse(text).GetNumAtoms() < 30][:160]
     matches = [parse(text).GetSubstructMatches(pattern) for text in smiles]
     labels = [int(bool(match)) for match in matches]
-    model = GraphClassifier("erm", epochs=8, backbone={"width": 32, "layers": 2}, method_params={"lr": 0.01})
+    model = GraphClassifier("erm", epochs=16, backbone={"width": 32, "layers": 2}, method_params={"lr": 0.01})
     return smiles, matches, model.fit(smiles, labels).model_
 
 

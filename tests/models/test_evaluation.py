@@ -22,9 +22,13 @@ def labelled(scaffolds: int, labels: torch.Tensor | None = None) -> PackedGraphs
     """The sample with its labels or others, its molecules dealt to so many scaffolds."""
     smiles, own = bbbp()
     y = torch.tensor(own) if labels is None else labels
-    graphs = read_inputs(smiles).graphs
-    extra = {**graphs.extra, "scaffold": torch.arange(len(smiles)) % scaffolds}
-    return replace(graphs, y=y.float()[:, None], extra=extra)
+    graphs = replace(read_inputs(smiles).graphs, y=y.float()[:, None])
+    return in_scaffolds(graphs, torch.arange(len(smiles)) % scaffolds)
+
+
+def in_scaffolds(graphs: PackedGraphs, scaffold: torch.Tensor) -> PackedGraphs:
+    """The graphs as molecules of these scaffolds."""
+    return replace(graphs, extra={**graphs.extra, "scaffold": scaffold})
 
 
 def test_metrics():
@@ -90,8 +94,8 @@ def test_few_scaffolds_give_no_interval(fitted):
     rings = torch.tensor([row for row, text in enumerate(smiles) if ring(re.sub(r"\[.*?\]", "", text))])
     assert len(rings) == 284
     (few,), (enough,) = (
-        evaluate_models([fitted.model_, fitted.model_], replace(labelled(298).select(rings), extra=extra))
-        for extra in ({"scaffold": torch.arange(298)[rings] % groups} for groups in (9, 10))
+        evaluate_models([fitted.model_, fitted.model_], in_scaffolds(labelled(298).select(rings), rings % groups))
+        for groups in (9, 10)
     )
     assert (few.groups, enough.groups) == (9, 10)
     assert few.score == Interval(value=enough.score.value)
@@ -102,13 +106,13 @@ def test_few_scaffolds_give_no_interval(fitted):
 def test_molecules_without_rings_are_single_ones(fitted):
     smiles = ["CCO", "CCN.Cl", "c1ccccc1O", "c1ccccc1.Cl.Cl.Cl", "C", "C1CC1"]
     inputs = read_inputs(smiles, scaffold=True)
-    graphs = replace(inputs.graphs, extra={"scaffold": inputs.groups["scaffold"]})
+    graphs = in_scaffolds(inputs.graphs, inputs.groups["scaffold"])
     assert graphs.extra["scaffold"].tolist() == [0, 0, 1, 1, 0, 2]
 
     def groups(rows: PackedGraphs) -> int:
         return evaluate_models([fitted.model_], rows)[0].groups
 
-    assert (groups(graphs), groups(replace(graphs, extra={}))) == (5, 6)
+    assert (groups(graphs), groups(inputs.graphs)) == (5, 6)
     pairs = [(i, j) for i in range(6) for j in range(i)]
     assert [pair for pair in pairs if groups(graphs.select(torch.tensor(pair))) == 1] == [(3, 2)]
 

@@ -55,7 +55,7 @@ def test_the_list_says_runs_and_hours(outland):
         (["study", "import", "file"], "there is no file file"),
         (["study", "import", "file", "--seeds", "2"], "an import takes all runs of a file"),
         (["study", "ablation", "--report"], "no run of the study ablation is done"),
-        (["study", "ablation", "--seeds", "0"], "must be 1 or more"),
+        (["study", "ablation", "--seeds", "0"], "must be 1 to 10,000, not 0"),
         (["study", "ablation", "--engine", "rya"], "unknown engine 'rya'. Did you mean 'ray'"),
         (["study", "ablation", "--cpus", "2"], "--cpus is for --engine ray"),
         (["study", "ablation", "--engine", "ray", "--workers", "2"], "--workers is for --engine local"),
