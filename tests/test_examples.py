@@ -39,7 +39,7 @@ def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
         exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}, cell {number}", "exec"), namespace)
     assert capsys.readouterr().out.splitlines()[0] == printed(code_cells()[0]).strip()
     assert [drawing.count("<svg") for drawing in drawings] == [1, 1]
-    assert namespace["model"].n_iter_ == 6
+    assert namespace["model"].n_iter_ == 30
     assert 0.5 < namespace["scores"].mean() < 1
 
 
