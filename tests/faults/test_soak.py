@@ -39,7 +39,7 @@ def descriptors() -> int:
 def test_memory_and_descriptors_stay_level(tiny, tmp_path, tally):  # noqa: F811
     from outland.chem.smiles import MoleculeOptions, read_molecules
 
-    (chunk,) = read_molecules(SMILES, MoleculeOptions(scaffold=False), "")
+    (chunk,) = read_molecules(SMILES, MoleculeOptions(scaffold=False, vector=True), "")
     saved, cache = read_snapshot(tiny), Cache(tmp_path / "cache")
     cache.store(KEY, toy())
     broken = sealed(tmp_path / "broken", {**saved.values, "reads": 7}, saved.tensors)

@@ -11,12 +11,13 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from torch import Tensor
 
+from outland.graphs import PARTS
 from outland.methods import Method
 from outland.progress import say
 from outland.settings import is_valid
 from outland.storage.files import refuse_symlink
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
-from outland.training.record import CURVES
+from outland.training.record import CURVES, NUMBERS
 
 
 class Checkpoints:
@@ -110,8 +111,10 @@ def checked_state(snapshot: Snapshot, own: Snapshot, scored: Mapping[str, str], 
     if len(state.curves) > epochs:
         raise ValueError(f"it is of epoch {len(state.curves)}, and there are only {epochs}")
     for part, metric in scored.items():
-        if not all(isinstance(row.get(part), dict) and metric in row[part] for row in state.curves):
+        if not all(is_valid(row.get(part), NUMBERS) and metric in row[part] for row in state.curves):
             raise ValueError(f"its curves have no {metric} of the part '{part}'")
+    if any({*row} & {*PARTS} != {*scored} for row in state.curves):
+        raise ValueError("its curves are of other parts")
     shapes, expected = ({n: t.shape for n, t in s.tensors.items() if n[:7] != "random."} for s in (snapshot, own))
     if shapes != expected:
         raise ValueError("its tensors have other names or shapes")

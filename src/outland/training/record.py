@@ -16,11 +16,11 @@ from outland.spec import RESULTS
 from outland.storage.files import read_json, write_text
 
 FORMAT = 2
-_Numbers = dict[str, int | float | None]
-CURVES = list[dict[str, int | _Numbers | dict[str, _Numbers]]]
+NUMBERS = dict[str, int | float | None]
+CURVES = list[dict[str, int | NUMBERS | dict[str, NUMBERS]]]
 _NESTED = {
     "curves": CURVES,
-    "selection": dict[str, _Numbers],
+    "selection": dict[str, NUMBERS],
     "timing": dict[str, float | str | list[float]],
 }
 
