@@ -76,7 +76,7 @@ def stop_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def told_of_sigterm(listener: Callable[[], None]) -> Iterator[None]:
+def sigterm_listener(listener: Callable[[], None]) -> Iterator[None]:
     """Context in which `listener` is called when SIGTERM asks to stop: worker processes have to be told."""
     _listeners.append(listener)
     try:

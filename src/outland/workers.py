@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from outland.errors import OutlandError
-from outland.stopping import Stopped, stop_on_sigterm, told_of_sigterm
+from outland.stopping import Stopped, sigterm_listener, stop_on_sigterm
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -95,7 +95,7 @@ def _processes(function: Callable[[Any], Any], workers: int) -> Iterator[SimpleQ
             theirs.close()
             processes.append(process)
             idle.put(ours)
-        with told_of_sigterm(terminate):
+        with sigterm_listener(terminate):
             yield idle
     finally:
         for process in processes:

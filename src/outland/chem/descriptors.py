@@ -73,8 +73,8 @@ def descriptors(molecule: Any) -> Values:
     for name in _SURFACES:
         values += getattr(rdMolDescriptors, name)(molecule)
     # The last surfaces leave the charges with the atoms; elements without parameters have none.
-    found = [atom.GetDoubleProp("_GasteigerCharge") for atom in molecule.GetAtoms()]
-    charges = np.nan_to_num(found or [0.0], posinf=0, neginf=0)
+    gasteiger = [atom.GetDoubleProp("_GasteigerCharge") for atom in molecule.GetAtoms()]
+    charges = np.nan_to_num(gasteiger or [0.0], posinf=0, neginf=0)
     values += [charges.max(), charges.min(), np.abs(charges).max(), np.abs(charges).min()]
     array: Values = np.array(values, dtype=np.float32)
     return np.nan_to_num(array, nan=0.0).clip(-_LARGEST, _LARGEST)

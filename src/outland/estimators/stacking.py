@@ -107,10 +107,10 @@ def _fitted(stacked: Tensor, y: Tensor, task: Task) -> Combination:
     start = np.concatenate([np.full(count, 1 / count), np.zeros(stacked.shape[2])])
     bounds = [(0.0, _MOST)] * count + [(None, None)] * stacked.shape[2]
     values = torch.from_numpy(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-    found = Combination(values[:count], values[count:])
-    if float(found.coefficients.sum()) < 1e-6:  # no contender is better than a constant
-        return Combination(torch.full((count,), 1 / count, dtype=torch.double), found.bias)
-    return found
+    best = Combination(values[:count], values[count:])
+    if float(best.coefficients.sum()) < 1e-6:  # no contender is better than a constant
+        return Combination(torch.full((count,), 1 / count, dtype=torch.double), best.bias)
+    return best
 
 
 def cross_fitted(outputs: Sequence[Tensor], y: Tensor, fold_of: Tensor, task: Task) -> tuple[Tensor, Tensor]:

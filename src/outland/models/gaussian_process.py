@@ -114,7 +114,7 @@ class GaussianProcess:
                 similarity = self._bits.tanimoto(torch.from_numpy(bits[block]))
                 distance = _squared_distances(standardized[block], self.descriptors.numpy())
                 for kernel in dict.fromkeys(kernels):
-                    columns = [column for column, own in enumerate(kernels) if own == kernel]
+                    columns = [column for column, other in enumerate(kernels) if other == kernel]
                     total[block, columns] = kernel(similarity, distance) @ alpha[:, columns]
         link = self.link.double().numpy()
         raw = torch.from_numpy(total * link[:, 0] + link[:, 1])
