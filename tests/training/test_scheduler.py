@@ -130,7 +130,24 @@ def test_memory_of_ended_runs_is_released_before_a_run_alone_fails():
     fleet = Fleet([Load()] * 2, width=1, script=script)
     result = fleet.run(MemoryBudget(lambda: 1e9, release))
     assert (sorted(result.records), result.failures) == ([0, 1], {})
-    assert (releases[0], fleet.restarts, fleet.scheduler.width) == (1, [1], 1)
+    assert (releases, fleet.restarts, fleet.scheduler.width) == ([1, 0], [1], 1)
+
+
+def test_memory_that_an_earlier_fleet_left_is_released_before_a_run_alone_fails():
+    held, releases = [1], []
+
+    def script(index, step):
+        if held[0]:
+            raise torch.OutOfMemoryError
+
+    def release():
+        releases.append(held[0])
+        held[0] = 0
+
+    fleet = Fleet([Load()], width=1, script=script)
+    result = fleet.run(MemoryBudget(lambda: 1e9, release))
+    assert (sorted(result.records), result.failures) == ([0], {})
+    assert (releases, fleet.restarts) == ([1, 0], [0])
 
 
 def test_a_run_alone_has_the_memory_of_all_that_ended_before_it():

@@ -196,8 +196,8 @@ def _link(left: Left, mean: Array, y: Array, task: Task) -> list[list[float]]:
         return [[1.0, float(mean[0])]]
     scores = torch.from_numpy(_SLOPE * (left.predictions + mean))
     fitted = calibrate(scores, torch.from_numpy(y), replace(task, outputs=len(mean)))
-    slopes = np.broadcast_to(_SLOPE / np.array(fitted.temperature), mean.shape)
-    return [[float(a), float(a * m + b)] for a, m, b in zip(slopes, mean, fitted.offset, strict=True)]
+    factors = np.broadcast_to(_SLOPE / np.array(fitted.temperature), mean.shape)
+    return [[float(a), float(a * m + b)] for a, m, b in zip(factors, mean, fitted.offset, strict=True)]
 
 
 def _moments(values: Floats) -> tuple[Floats, Floats]:

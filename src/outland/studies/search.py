@@ -76,7 +76,7 @@ class Search:
             raise OutlandError("--workers is for a CPU: on a GPU start the same command once for each device")
         self.journal()  # creates its files
         load_splits(self.base, device, options.get("cache"), options.get("data"))  # puts them into the cache
-        with stop_on_sigterm():  # the workers are told, and end their epochs
+        with stop_on_sigterm():  # it is passed on to the workers, which end their epochs
             for _ in map_ordered(partial(_run_trials, self, options), range(workers), workers):
                 pass
 
