@@ -37,10 +37,8 @@ class LocalEngine:
             return
         _prepare_datasets(jobs, options)
         single = [piece for job in jobs for piece in job.split()]
-        with (
-            stop_on_sigterm(),
-            progress.polling(single, options.out),
-        ):  # it is passed on to the workers, which end their epochs
+        # SIGTERM is passed on to the workers, which end their epochs.
+        with stop_on_sigterm(), progress.polling(single, options.out):
             for errors in map_ordered(partial(_execute, options), single, min(self.workers, len(single))):
                 for error in errors:
                     progress.print_error(error)
