@@ -8,11 +8,12 @@ ladder, star and path, of which it has as many graphs; a draw of sizes, `small`,
 smaller ones and is tested on the larger. No test score here is of a published test part. All runs of the file are
 carried out side by side on a GPU, one after another elsewhere; each writes a line of JSON: scores of id validation,
 OOD validation and test by each selection rule after 70 % of the epochs, the course of the test score, and the ROC-AUC
-of the mask's edges. What the file holds already is not computed again.
+of the mask's edges. What the file holds already is not computed again. `--summary` prints the table of docs/ours.md.
 """
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,22 +91,51 @@ class Experiment:
         }
 
 
+USUAL = "train.epochs=50"  # of all runs of the log, unless they say otherwise
+DRAWS = ("tree-ladder", "path-tree", "ladder-path", "star-path", "middle", "large")
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """A Markdown table: test accuracy by OOD and by id validation, and the mask's ROC-AUC, mean over seeds."""
+    cells: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        draw, method, _, *words = row["line"].split()
+        changes = sorted(word.partition(".")[2] for word in words if word != USUAL)
+        name = " ".join([method.rpartition("/")[2].partition(".py")[0], *changes])
+        cells.setdefault(name, {}).setdefault(draw, []).append(row)
+
+    def entry(found: list[dict[str, Any]]) -> str:
+        if not found:
+            return "–"
+        scores = (statistics.fmean(row[rule]["test"] for row in found) for rule in ("val", "id_val"))
+        masks = [row["mask"]["test"] for row in found if row["mask"]]
+        text = " / ".join(f"{score:.1f}" for score in scores)
+        return text + (f"<br>*{statistics.fmean(masks):.2f}*" if masks else "")
+
+    lines = [["", *DRAWS], ["---", *["---:"] * len(DRAWS)]]
+    lines += [[name, *(entry(found.get(draw, [])) for draw in DRAWS)] for name, found in cells.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, default=Path("results/development.jsonl"))
     parser.add_argument("--data-seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--width", type=int, help="runs at a time: by default 8 on a GPU, else 1")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--summary", action="store_true", help="print the table of what is there, and end")
     arguments = parser.parse_args()
+    rows = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
+    if arguments.summary:
+        print(summary(rows))
+        return
+    if arguments.file is None:
+        parser.error("name the file of runs")
     device, started = find_device(arguments.device), time.time()
-    done = (
-        [json.loads(line)["line"] for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
-    )
-    lines = [
-        line.strip() for line in arguments.file.read_text().splitlines() if line.strip() and line.strip() not in done
-    ]
+    done = {row["line"] for row in rows}
+    lines = [line for each in arguments.file.read_text().splitlines() if (line := each.strip()) and line not in done]
     names = {line.split()[0] for line in lines}
     draws = {name: make_draw(name, arguments.data_seed, device) for name in names}
     width = arguments.width or (8 if device.type == "cuda" else 1)
