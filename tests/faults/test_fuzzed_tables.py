@@ -94,7 +94,7 @@ def test_a_parquet_file_whose_sizes_lie_ends_no_process(tmp_path, monkeypatch, t
     """Where a row group is large, the sizes of its columns are asked for, and pyarrow does not survive all answers."""
     monkeypatch.setattr("outland.tables.parquet._MAX_CHUNK", 100)
     whole, path, broken = _parquet(tmp_path / "t.parquet"), tmp_path / "t.parquet", 0
-    with pytest.raises(OutlandError, match="'smiles' takes [0-9]+ bytes in one row group"):
+    with pytest.raises(OutlandError, match=r"'smiles' takes [0-9]+ bytes in one row group"):
         read(path)
     footer = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
     for place in range(footer, len(whole) - 8, 30):

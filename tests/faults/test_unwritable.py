@@ -48,7 +48,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_places_that_cannot_be_written_to(name, tiny, motif, cache, tmp_path, monkeypatch, tally):
+def test_places_that_cannot_be_written_to(name, tiny, motif, cache, tmp_path, monkeypatch, tally):  # noqa: F811
     words, sentence = COMMANDS[name]
     (tmp_path / "file").write_text("mine")
     (tmp_path / "here").mkdir()

@@ -89,7 +89,7 @@ def _check(path: Path, table: Any, names: set[str]) -> None:
     for name, size in _chunk_sizes(path).items():
         if name in names and size > _MAX_CHUNK:
             raise OutlandError(
-                f"{path}: column '{name}' takes {size:,} bytes in one row group: write the table with smaller row groups"
+                f"{path}: column '{name}' takes {size:,} bytes in one row group: write the table with smaller ones"
             )
 
 
