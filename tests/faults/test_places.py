@@ -15,7 +15,7 @@ from outland.models import load_model, save_model
 from outland.studies.search import Search
 from outland.training import RunSpec, run
 from tests.faults import children
-from tests.faults.harness import begin, finish, status, told
+from tests.faults.harness import begin, bounded, finish, status, told
 from tests.graphs.test_cache import KEY, toy
 from tests.studies.cases import SEARCHED, fake_run
 
@@ -219,7 +219,8 @@ def test_what_a_killed_arrival_left_is_removed(tmp_path, tally):
         kills += child.exitcode == -9
         if child.exitcode == 0:
             break
-    unpack(archive, tmp_path / "here")
+    with bounded():
+        unpack(archive, tmp_path / "here")
     found = sorted(str(path.relative_to(tmp_path / "here")) for path in tmp_path.glob("here/**/*") if path.is_file())
     assert found == ["run/model/state.json", "run/record.json", "run/spec.json"]
     assert kills > 3
