@@ -90,20 +90,17 @@ def test_parquet_of_many_types(tmp_path, tally):
     tally("inputs", "tables of any format", tried.inputs)
 
 
-def test_a_parquet_file_whose_sizes_lie_ends_no_process(tmp_path, monkeypatch, tally):
-    """Where a row group is large, the sizes of its columns are asked for, and pyarrow does not survive all answers."""
+def test_a_parquet_file_that_ends_pyarrow_ends_no_command(tmp_path, monkeypatch, tally):
+    """Where a row group is large, the sizes of its columns are asked for: pyarrow aborts where they do not fit."""
+    path = tmp_path / "t.parquet"
+    _parquet(path)
     monkeypatch.setattr("outland.tables.parquet._MAX_CHUNK", 100)
-    whole, path, broken = _parquet(tmp_path / "t.parquet"), tmp_path / "t.parquet", 0
     with pytest.raises(OutlandError, match=r"'smiles' takes [0-9]+ bytes in one row group"):
         read(path)
-    footer = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
-    for place in range(footer, len(whole) - 8, 30):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        with pytest.raises(OutlandError) as refused:
-            list(read_rows(path))
-        broken += "does not fit together" in str(refused.value)
-        tally("inputs", "tables of any format")
-    assert broken
+    monkeypatch.setattr("outland.tables.parquet._SIZES", "import os; os.abort()")
+    with pytest.raises(OutlandError, match="what it says about its columns does not fit together"):
+        read(path)
+    tally("inputs", "tables of any format", 2)
 
 
 def _parquet(path: Path) -> bytes:
