@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from outland.graphs import Cache
 from outland.models import load_model
 from outland.models.messages import format_score
+from outland.progress import screen
 from outland.report.drawing import draw_masks
 from outland.training import RunRecord, RunSpec, prepare, run
 from outland.training.callbacks import progress_callback
@@ -34,19 +34,19 @@ _INTRODUCTION = (
 def demo(out: Path, seed: int, cache: Cache | None = None) -> Path:
     """Train both methods, resuming what was interrupted; print a comparison, and return the path of the picture."""
     torch.set_num_threads(1)  # tensors this small gain nothing from a second thread, and lose much on a busy machine
-    screen = Console()
-    screen.print(_INTRODUCTION)
+    shown = screen()
+    shown.print(_INTRODUCTION)
     specs = {method: RunSpec.from_words("motif", method, _SETTINGS, domain="base", seed=seed) for method in _METHODS}
     folders = {method: RunFolder(out, spec) for method, spec in specs.items()}
     records = {}
     for method, spec in specs.items():
         finished = folders[method].record_path.exists()
         records[method] = run(spec, out, resume=not finished, force=finished, cache=cache, callback=progress_callback())
-    screen.print(_table(records))
-    screen.print(_comparison(records))
+    shown.print(_table(records))
+    shown.print(_comparison(records))
     picture = out / "masks.png"
     _draw(specs["aia"], folders["aia"].path, picture, cache)
-    screen.print(f"Picture of what AIA looks at: {picture}")
+    shown.print(f"Picture of what AIA looks at: {picture}")
     return picture
 
 

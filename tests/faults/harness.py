@@ -3,15 +3,18 @@
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["tests.faults.children"])
 PATIENCE = 120.0  # seconds after which a child hangs
+SECONDS, BYTES = 10, 10**9  # that a person's mistake may take
 REPETITIONS = float(os.environ.get("OUTLAND_FAULTS", "1"))  # 0.05 is `make faults-short`, 10 tries ten times as much
 
 
@@ -47,6 +50,35 @@ def status(work: Callable[..., Any], *given: Any) -> int:
     child.join(PATIENCE)
     assert child.exitcode is not None, "the child hangs"
     return int(child.exitcode)
+
+
+@contextmanager
+def bounded(held: int | None = None) -> Iterator[None]:
+    """Work that takes less than ten seconds of the CPU and a gigabyte more than `held` bytes, or than is held now."""
+    started = sum(os.times()[:4])  # with those of children that have ended
+    Path("/proc/self/clear_refs").write_text("5")  # the most so far is what is held now
+    held = _memory("VmRSS") if held is None else held
+    try:
+        yield
+    finally:
+        seconds, most = sum(os.times()[:4]) - started, _memory("VmHWM") - held
+        assert seconds < SECONDS, f"it took {seconds:.1f} s"
+        assert most < BYTES, f"it took {most:,} bytes"
+
+
+def limited(work: Callable[..., Any], *given: Any) -> None:
+    """For a child: work within ten seconds and a gigabyte, with all that is imported; beyond that the child ends."""
+    addresses = _memory("VmSize") + BYTES  # PyTorch's libraries alone have gigabytes of them
+    resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    with bounded(held=0):
+        work(*given)
+
+
+def _memory(name: str) -> int:
+    """Bytes of this process, by the name that Linux has for what is counted."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def told(log: Path) -> str:

@@ -20,6 +20,7 @@ from outland.studies.run_store import RunStore
 from outland.training import RunSpec, run
 from outland.training.run_folder import RunFolder
 from tests.faults.harness import status, told
+from tests.faults.test_strangers import checkpointed
 
 pytestmark = pytest.mark.faults
 TINY = {"train": {"epochs": 2, "checkpoint_every": 1}, "data": {"limit": 24}, "backbone": {"width": 8, "layers": 2}}
@@ -135,3 +136,29 @@ def test_a_measurement_counts_for_its_own_run_only(tmp_path, tally):
         with pytest.raises(OutlandError, match="is not a measurement"):
             store.measurement(first)
     tally("inputs", "copied records", 2 + 6)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "model"])
+def test_a_link_put_in_place_between_a_check_and_a_deletion(name, motif, cache, tmp_path, monkeypatch, tally):
+    """`--force` deletes what is in a run's folder: not what a link leads to that is there a moment later."""
+    spec, folder = checkpointed(tmp_path / "runs", cache)
+    outside, kept = tmp_path / "outside", shutil.rmtree
+    for number in range(3):
+        (outside / f"epoch-0000{number}").mkdir(parents=True)
+    (outside / "state.json").write_text("mine")
+    before, swapped = sorted(outside.rglob("*")), []
+
+    def racing(path, *rest, **named):
+        if Path(path) == folder.path / name and not swapped:
+            swapped.append(path)
+            kept(path, ignore_errors=True)
+            Path(path).symlink_to(outside)
+        kept(path, *rest, **named)
+
+    monkeypatch.setattr(shutil, "rmtree", racing)
+    with pytest.raises(OutlandError, match=r"symbolic link|is not a model folder|exists"):
+        run(spec, tmp_path / "runs", device="cpu", cache=cache, force=True)
+    assert swapped
+    assert sorted(outside.rglob("*")) == before
+    assert (outside / "state.json").read_text() == "mine"
+    tally("faults", "links inside runs")

@@ -10,9 +10,13 @@ from safetensors.torch import save
 
 from outland.datasets.superpixels import read_published
 from outland.errors import OutlandError
+from outland.estimators import GraphClassifier
 from outland.graphs import Cache
-from outland.models import load_model
+from outland.models.card import card
+from outland.models.table_predictions import predict_table
 from outland.recipes import _read as read_recipe
+from outland.report.advice import advise
+from outland.report.summaries import prediction_lines
 from outland.storage.snapshots import read_snapshot
 from outland.studies import find_study
 from outland.studies.search import Search
@@ -94,12 +98,23 @@ def test_snapshots(tiny, tmp_path, tally):  # noqa: F811
 
 
 def test_models(tiny, tmp_path, tally):  # noqa: F811
-    saved = read_snapshot(tiny)
+    """What is not refused predicts, and says so."""
+    saved, table = read_snapshot(tiny), tmp_path / "t.csv"
     content = save(saved.tensors)
+    table.write_text("smiles\nCCO\nc1ccccc1O\nno molecule\n")
+
+    def used():
+        model = GraphClassifier.load(tmp_path / "model")
+        model.search_space()
+        report = predict_table(model.model_, table, tmp_path / "out.csv", force=True)
+        assert report.rows == 3
+        assert advise(model.model_, report)
+        assert prediction_lines(model.model_, report)
+        assert card(model.model_)
 
     def one(chance):
         resealed(chance, saved, tmp_path / "model", content)
-        return lambda: load_model(tmp_path / "model")
+        return used
 
     tried = fuzz(4_000, one)
     assert tried.refused > 0.3 * tried.inputs

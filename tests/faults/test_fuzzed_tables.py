@@ -2,6 +2,8 @@
 
 import csv
 import io
+from datetime import date, datetime, time
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 
 from outland.chem.limits import graph_problem, text_problem
 from outland.chem.smiles import MoleculeOptions, has_invalid_utf8, read_block, read_molecules
+from outland.errors import OutlandError
 from outland.tables.cells import parse_limit, parse_number
 from outland.tables.columns import find_smiles_column
 from outland.tables.labels import infer_labels
 from outland.tables.reading import column_names, read_rows, smiles_texts
 from outland.tables.writing import written_table
+from tests.faults.fuzzing import fuzz, mutated_bytes
 from tests.faults.harness import scaled
 from tests.faults.hostile import Tried, damaged, many
 from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
@@ -70,6 +74,47 @@ def _whole(folder: Path, suffix: str) -> bytes:
     with written_table(path, list(rows[0]), "smiles") as write:
         for row in rows:
             write(row)
+    return path.read_bytes()
+
+
+def test_parquet_of_many_types(tmp_path, tally):
+    """Dates beyond the calendar, sizes that do not fit together: pyarrow has an exception, or an end, for each."""
+    whole, path = _parquet(tmp_path / "whole.parquet"), tmp_path / "t.parquet"
+
+    def one(chance):
+        path.write_bytes(mutated_bytes(chance, whole))
+        return lambda: (column_names(path), list(read_rows(path)))
+
+    tried = fuzz(4_000, one)
+    assert tried.refused > 0.5 * tried.inputs
+    tally("inputs", "tables of any format", tried.inputs)
+
+
+def test_a_parquet_file_that_ends_pyarrow_ends_no_command(tmp_path, monkeypatch, tally):
+    """Where a row group is large, the sizes of its columns are asked for: pyarrow aborts where they do not fit."""
+    path = tmp_path / "t.parquet"
+    _parquet(path)
+    monkeypatch.setattr("outland.tables.parquet._MAX_CHUNK", 100)
+    with pytest.raises(OutlandError, match=r"'smiles' takes [0-9]+ bytes in one row group"):
+        read(path)
+    monkeypatch.setattr("outland.tables.parquet._SIZES", "import os; os.abort()")
+    with pytest.raises(OutlandError, match="what it says about its columns does not fit together"):
+        read(path)
+    tally("inputs", "tables of any format", 2)
+
+
+def _parquet(path: Path) -> bytes:
+    """A good file with columns of many types, not compressed, so that damage reaches the values."""
+    import pyarrow
+    from pyarrow import parquet
+
+    days = [date(2020, 1, 1 + number) for number in range(8)]
+    times = pyarrow.array([datetime(2020, 1, 1 + number) for number in range(8)], pyarrow.timestamp("ns", "UTC"))
+    numbers = pyarrow.array([Decimal(number) for number in range(8)], pyarrow.decimal128(9, 2))
+    named = pyarrow.array(["a", "b"] * 4).dictionary_encode()
+    columns = {"smiles": MOLECULES[:8], "time": times, "day": days, "number": numbers, "bytes": [b"\xff"] * 8}
+    table = pyarrow.table({**columns, "name": named, "hour": [time(1)] * 8, "real": [0.5] * 8, "y": [True, False] * 4})
+    parquet.write_table(table, path, compression="none")
     return path.read_bytes()
 
 

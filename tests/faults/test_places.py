@@ -15,7 +15,7 @@ from outland.models import load_model, save_model
 from outland.studies.search import Search
 from outland.training import RunSpec, run
 from tests.faults import children
-from tests.faults.harness import begin, finish, status, told
+from tests.faults.harness import begin, bounded, finish, status, told
 from tests.graphs.test_cache import KEY, toy
 from tests.studies.cases import SEARCHED, fake_run
 
@@ -219,84 +219,9 @@ def test_what_a_killed_arrival_left_is_removed(tmp_path, tally):
         kills += child.exitcode == -9
         if child.exitcode == 0:
             break
-    unpack(archive, tmp_path / "here")
+    with bounded():
+        unpack(archive, tmp_path / "here")
     found = sorted(str(path.relative_to(tmp_path / "here")) for path in tmp_path.glob("here/**/*") if path.is_file())
     assert found == ["run/model/state.json", "run/record.json", "run/spec.json"]
     assert kills > 3
     tally("kills", "arrivals of runs", kills)
-
-
-COMMANDS = {
-    "a file as parent": (["train", "motif", "--out", "{file}/runs", "--device", "cpu"], "Not a directory|File exists"),
-    "no name": ([*FIT, "--out", ".", "--force"], "cannot become a model folder"),
-    "no name above": ([*FIT, "--out", "..", "--force"], "cannot become a model folder"),
-    "a device": ([*FIT, "--out", "/dev/full", "--force"], "not a model folder"),
-    "a long name": ([*FIT, "--out", "a" * 250], "File name too long"),
-    "a page on a device": (
-        ["explain", "{tiny}", str(children.TABLE), "--out", "/dev/full"],
-        "exists",
-    ),
-    "predictions below a file": (
-        ["predict", "{tiny}", str(children.TABLE), "--no-shift", "--out", "{file}/x.csv"],
-        "Not a directory|File exists",
-    ),
-    "predictions of a long name": (
-        ["predict", "{tiny}", str(children.TABLE), "--no-shift", "--out", "a" * 250 + ".csv"],
-        "is too long for a file",
-    ),
-    "a study below a file": (
-        ["study", "covariate", "--only", "ERM/motif-base", "--seeds", "1", "--device", "cpu", "--out", "{file}/x"],
-        "Not a directory|File exists",
-    ),
-    "a search below a file": (
-        ["tune", "motif", "--method", "erm", "--trials", "1", "--device", "cpu", "--out", "{file}/x"],
-        "Not a directory|File exists",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_places_that_cannot_be_written_to(name, tiny, motif, cache, tmp_path, monkeypatch, tally):
-    import re
-
-    words, sentence = COMMANDS[name]
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    filled = [word.format(file=tmp_path / "file", tiny=tiny) for word in words]
-    log = tmp_path / "log"
-    ended = status(in_folder, tmp_path / "here", children.command, filled, log, cache.folder)
-    assert (ended, bool(re.search(sentence, " ".join(told(log).split())))) == (2, True), told(log)
-    assert (tmp_path / "file").read_text() == "mine"
-    tally("inputs", "places that cannot be written to")
-
-
-def in_folder(folder: Path, work, *given) -> None:
-    """Do some work in a folder."""
-    os.chdir(folder)
-    work(*given)
-
-
-def test_a_listing_on_a_full_device(tmp_path, tally):
-    def listing(stream: Path) -> tuple[int, str]:
-        log = tmp_path / "log"
-        ended = status(to_stream, stream, ["list", "methods"], log)
-        return ended, told(log)
-
-    with suppress(FileNotFoundError):
-        ended, words = listing(Path("/dev/full"))
-        assert ended == 2
-        assert "No space left on device" in words
-    tally("inputs", "places that cannot be written to")
-
-
-def to_stream(stream: Path, words: list[str], log: Path) -> None:
-    """The command line, whose results go to a device."""
-    import sys
-
-    import outland.cli
-
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
-    os.dup2(os.open(stream, os.O_WRONLY), 1)
-    sys.argv = ["outland", *words]
-    outland.cli.main()

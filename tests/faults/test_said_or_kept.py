@@ -23,6 +23,7 @@ from outland.storage.files import write_bytes, write_text
 from outland.studies.run_store import RunStore
 from outland.tables.data_list import validate_data_list
 from outland.tables.reading import column_names, read_rows
+from tests.faults.harness import bounded
 from tests.faults.test_strangers import finished, tiny  # noqa: F401
 
 pytestmark = pytest.mark.faults
@@ -55,7 +56,7 @@ def test_graphs_that_cannot_be_used_are_named(tally):
         "graph 0 has an edge to node -1": [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [-1]]))],
     }
     for sentence, graphs in wrong.items():
-        with pytest.raises(OutlandError, match=sentence):
+        with pytest.raises(OutlandError, match=sentence), bounded():
             validate_data_list(graphs, with_environment=False)
     tally("inputs", "graphs that cannot be used", len(wrong))
 
@@ -98,7 +99,8 @@ def test_formulas_can_be_made_safe(tiny, tmp_path, tally):  # noqa: F811
     with path.open("w", newline="") as stream:
         csv.writer(stream).writerows([["smiles", "=note"], *(["CCO", cell] for cell in formulas), ["CCO", "-1.5"]])
     for safe in (False, True):
-        predict_table(load_model(tiny), path, out, safe=safe, force=True)
+        with bounded():
+            predict_table(load_model(tiny), path, out, safe=safe, force=True)
         with out.open(newline="") as stream:
             names, *cells = ((row[0], row[1]) for row in csv.reader(stream))
         prefix = "'" if safe else ""
@@ -115,7 +117,7 @@ def test_pictures_and_pages_are_whole_or_absent(small_disk, tmp_path, tally):
     axes[0, 0].plot([0, 1])
     (disk / "old.png").write_bytes(b"old")
     for name in ("old.png", "new.png"):
-        with pytest.raises(CannotWrite, match="No space left on device"):
+        with pytest.raises(CannotWrite, match="No space left on device"), bounded():
             _save_figure(figure, disk / name, 300)
     assert {path.name: path.read_bytes() for path in disk.iterdir()} == {"old.png": b"old"}
     import os
@@ -123,10 +125,10 @@ def test_pictures_and_pages_are_whole_or_absent(small_disk, tmp_path, tally):
     os.mkfifo(tmp_path / "pipe.png")
     for place in (tmp_path / "pipe.png", tmp_path, Path("/dev/full")):
         before = place.lstat()
-        with pytest.raises(CannotWrite, match="it is not a regular file"):
+        with pytest.raises(CannotWrite, match="it is not a regular file"), bounded():
             write_bytes(place, b"new")
         assert (place.lstat().st_ino, place.lstat().st_mode) == (before.st_ino, before.st_mode)
-    with pytest.raises(CannotWrite, match="File name too long"):
+    with pytest.raises(CannotWrite, match="File name too long"), bounded():
         _save_figure(figure, tmp_path / f"{'a' * 250}.png", 50)
     tally("faults", "full disks", 2)
     tally("inputs", "places that cannot be written to", 4)
