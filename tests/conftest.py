@@ -1,5 +1,6 @@
 """Data that many tests share. Motif is generated once for all test processes."""
 
+import gc
 import multiprocessing
 import os
 from importlib.util import find_spec
@@ -31,8 +32,24 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # until the tests are found: all that is imported stays
     if find_spec("pytest_timeout") is None:
         config.addinivalue_line("markers", "timeout(seconds): of one test, if pytest-timeout is installed")
+
+
+def pytest_collection_finish():
+    gc.enable()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # libraries complain at the end of what they find not freed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_heap():
+    """The garbage collector passes over what earlier modules left: most of it is code, and takes it long."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
