@@ -197,7 +197,7 @@ def _pack(drawn: list[tuple[Row, list[Pair]]]) -> PackedGraphs:
     edges_of, noise_of = [len(shape.array) for shape in shapes], [len(pairs) for pairs in noise]
     owner = np.tile(np.concatenate([np.repeat(graph, edges_of), graph, np.repeat(graph, noise_of)]), 2)
     pairs = np.concatenate([pairs, pairs[:, ::-1]])
-    order = np.lexsort((pairs[:, 1], pairs[:, 0], owner))
+    order = np.argsort((owner * nodes.max() + pairs[:, 0]) * nodes.max() + pairs[:, 1])  # no two are equal
     edge_index = torch.from_numpy(np.ascontiguousarray(pairs[order].T))
     node_counts, base_counts = torch.from_numpy(nodes), torch.from_numpy(base_size)
     edge_counts = torch.from_numpy(np.bincount(owner))
