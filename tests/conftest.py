@@ -3,6 +3,8 @@
 import gc
 import multiprocessing
 import os
+import pickle
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing import forkserver
 from pathlib import Path
@@ -80,6 +82,31 @@ def warm_workers():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def samples_read_once():
+    """Molecules that many tests read in this process are featurized for the first of them."""
+    from outland.chem import smiles
+
+    map_ordered, known = smiles.map_ordered, {}
+
+    def read(function, batch):
+        if any(type(text) is not str for _, text in batch):
+            return function(batch)
+        key = (function.keywords["options"], *batch)
+        if key not in known and len(known) == 50:
+            known.clear()
+        if key not in known:
+            known[key] = pickle.dumps(function(batch))
+        return pickle.loads(known[key])
+
+    def mapped(function, items, workers):
+        return map(partial(read, function), items) if workers < 2 else map_ordered(function, items, workers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smiles, "map_ordered", mapped)
+        yield
+
+
 @pytest.fixture
 def spawned_workers(monkeypatch):
     """Worker processes as users have them."""
@@ -106,7 +133,7 @@ def quick_shift(monkeypatch):
     """Shifts from a model's training graphs, measured roughly."""
     from outland.shift import ShiftSettings, measure_shift
 
-    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20)
+    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20, samples=1000)
 
     def measure(*sides, settings, **rest):
         return measure_shift(*sides, settings=rough, **rest)
@@ -116,8 +143,6 @@ def quick_shift(monkeypatch):
 
 def make_fits_quick(monkeypatch):
     """Let fits happen in this process, with few trees."""
-    from functools import partial
-
     from outland.estimators.contenders import VECTOR_MODELS
 
     for name in ("forest", "boosting"):
