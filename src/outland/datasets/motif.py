@@ -98,20 +98,19 @@ class _Sampler:
         """Draw the anchor of the motif, the noise edges and the label of a graph."""
         shape = template(base, width, motif)
         anchor = int(self.numpy.permutation(shape.base_size)[0])
-        noise = self._noise(shape, {*shape.edges, (anchor, shape.base_size)}, (len(shape.edges) + 1) // 20)
+        noise = self._noise(shape, (anchor, shape.base_size), (len(shape.edges) + 1) // 20)
         label = self.python.randint(0, 2) if self.python.random() < 0.1 else motif
         return (base, width, motif, anchor, label, environment), noise
 
-    def _noise(self, shape: Template, edges: set[Pair], attempts: int) -> list[Pair]:
-        randint, added = self.numpy.randint, []
+    def _noise(self, shape: Template, joint: Pair, attempts: int) -> list[Pair]:
+        randint, added = self.numpy.randint, list[Pair]()
         for _ in range(attempts):
             while True:
                 u, v = int(randint(0, shape.size)), int(randint(0, shape.size))
                 pair = (u, v) if u < v else (v, u)
-                if u != v and pair not in edges:
+                if u != v and pair not in shape.edges and pair != joint and pair not in added:
                     break
             if shape.free[u] or shape.free[v]:
-                edges.add(pair)
                 added.append(pair)
         return added
 
