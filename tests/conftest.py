@@ -6,7 +6,6 @@ import os
 import pickle
 from functools import partial
 from importlib.util import find_spec
-from multiprocessing import forkserver
 from pathlib import Path
 
 if not Path("/dev/nvidiactl").exists():  # no GPU: Triton interprets the kernels; it asks when it is first imported
@@ -18,7 +17,7 @@ from torch_geometric.data import Data
 
 from outland.datasets import DataFolder, find_dataset
 from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
-from tests.faults.harness import SERVER
+from tests.faults.harness import warm_server
 
 if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started another process
     torch.set_num_threads(1)
@@ -74,8 +73,7 @@ def warm_workers():
     """Worker processes are forked from a warm server: spawned ones import PyTorch for seconds, each of them."""
 
     def context(_: str):
-        forkserver.ensure_running()  # now: where a process is started, interrupts are held back
-        return SERVER
+        return warm_server()  # now: where a process is started, interrupts are held back
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("outland.workers.get_context", context)

@@ -6,6 +6,8 @@ import random
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import chdir
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,16 @@ def some(values: Sequence[Any]) -> Sequence[Any]:
     return values[:1] if REPETITIONS < 1 else values
 
 
+def warm_server() -> Any:
+    """The server that children are forked from, started where it finds what it is to import; else each imports it."""
+    with chdir(Path(__file__).parents[2]):
+        forkserver.ensure_running()
+    return SERVER
+
+
 def begin(work: Callable[..., Any], *given: Any, daemon: bool = True) -> Any:
     """A child at work; only one that is no daemon may have children of its own."""
+    warm_server()
     child = SERVER.Process(target=work, args=given, daemon=daemon)
     child.start()
     return child
