@@ -6,6 +6,7 @@ from outland.studies import find_study, measures
 from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study
 from tests.methods.cases import built
+from tests.shift.cases import NET
 
 TINY = ["train.epochs=5", "data.limit=48", "backbone.width=8"]
 
@@ -35,7 +36,8 @@ def test_entropies_are_of_edges_and_of_nodes(motif):
 
 
 def test_the_study_of_shift_measures_augmented_graphs(motif, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(measures, "SETTINGS", ShiftSettings(trials=1, folds=3, steps=30, samples=500, epsilon=1e-12))
+    settings = ShiftSettings(trials=1, folds=3, steps=16, samples=500, epsilon=1e-12, backbone=NET)
+    monkeypatch.setattr(measures, "SETTINGS", settings)
     study = find_study("shift")
     words = ["train.epochs=1", "backbone.width=8"]
     cells = study.cells(1, [*words, "data.limit=120"], ["Original/motif-size"])
