@@ -14,7 +14,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 help:
 	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
-	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 5 minutes);"
+	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 11 minutes);"
 	@echo "             make faults-short has each kind of them, in a minute or two"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"

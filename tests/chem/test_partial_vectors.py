@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from outland.chem.counts import COUNT_NAMES, counts
 from outland.chem.descriptors import DESCRIPTOR_NAMES, bit_atoms, descriptors, fingerprint
 from outland.chem.featurizer import parse
 from outland.chem.partial_vectors import PartialVectors
@@ -18,13 +19,17 @@ def test_bits_of_lost_environments_are_off_unless_others_set_them():
     assert alone in left  # an aromatic CH, as four other atoms are
 
 
-def test_descriptors_are_those_of_what_is_left():
+def test_descriptors_and_counts_are_those_of_what_is_left():
     vectors = PartialVectors(parse("CCCO"))
     weight = DESCRIPTOR_NAMES.index("ExactMolWt")
-    assert np.allclose(vectors.descriptors(()), descriptors(parse("CCCO")))
-    assert np.allclose(vectors.descriptors((3,)), descriptors(parse("CCC")))
-    assert np.allclose(vectors.descriptors((2, 3)), descriptors(parse("CC")))
-    assert vectors.descriptors((0, 1, 2, 3))[weight] == 0
+    for atoms, rest in (((), "CCCO"), ((3,), "CCC"), ((2, 3), "CC")):
+        values, numbers = vectors.numbers(atoms)
+        assert np.allclose(values, descriptors(parse(rest)))
+        assert np.array_equal(numbers, counts(parse(rest)))
+    values, numbers = vectors.numbers((0, 1, 2, 3))
+    assert (values[weight], numbers.sum()) == (0, 0)
     ring = PartialVectors(parse("c1ccncc1Cl"))
-    assert all(np.isfinite(ring.descriptors((atom,))).all() for atom in range(7))
-    assert ring.descriptors((0,))[weight] < ring.descriptors(())[weight]
+    assert all(np.isfinite(ring.numbers((atom,))[0]).all() for atom in range(7))
+    assert ring.numbers((0,))[0][weight] < ring.numbers(())[0][weight]
+    pyridine = COUNT_NAMES.index("fr_pyridine")
+    assert [ring.numbers((atom,))[1][pyridine] for atom in (0, 6)] == [0, 1]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from outland.chem.counts import counts
 from outland.chem.descriptors import descriptors, fingerprint
 from outland.chem.featurizer import featurize, parse
 from outland.chem.limits import MAX_LENGTH
@@ -55,8 +56,8 @@ def test_packed_molecules_have_true_reverses(bbbp_smiles):
 def test_vectors_travel_with_packed_molecules(bbbp_smiles):
     (chunk,) = read_molecules(bbbp_smiles[:20], MoleculeOptions(vector=True), "")
     packed = pack_molecules(chunk.molecules, torch.zeros(20, 1), extra={"row": torch.arange(20)})
-    assert list(packed.extra) == ["row", "fingerprint", "descriptors"]
-    for name, compute in (("fingerprint", fingerprint), ("descriptors", descriptors)):
+    assert list(packed.extra) == ["row", "fingerprint", "descriptors", "counts"]
+    for name, compute in (("fingerprint", fingerprint), ("descriptors", descriptors), ("counts", counts)):
         expected = np.stack([compute(parse(smiles)) for smiles in bbbp_smiles[:20]])
         assert np.array_equal(packed.select(torch.tensor([3, 7])).extra[name].numpy(), expected[[3, 7]])
     (plain,) = read_molecules(bbbp_smiles[:2], MoleculeOptions(), "")

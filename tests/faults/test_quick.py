@@ -56,6 +56,19 @@ def test_recipes_of_another_form_get_a_sentence(tmp_path, lines, sentence):
         find_recipe(str(tmp_path / "mine.toml"))
 
 
+@pytest.mark.parametrize("name", ["{} = 1", "[{}]", "[[{}]]", "x = {{ {} = 1 }}"])
+def test_a_name_of_many_parts_is_refused_at_once(tmp_path, name, tally):
+    """A name of 40 kilobytes took seconds and a gigabyte, and a recipe may have a thousand."""
+    import time
+
+    (tmp_path / "mine.toml").write_text(name.format(".".join(["a"] * 500_000)))
+    started = time.process_time()
+    with pytest.raises(OutlandError, match="is not TOML: a line with more than 100 dots"):
+        find_recipe(str(tmp_path / "mine.toml"))
+    assert time.process_time() - started < 1
+    tally("inputs", "recipes")
+
+
 def test_a_list_is_no_number():
     with pytest.raises(OutlandError, match="takes a whole number"):
         RunSpec.make("motif", "erm", changes={"train": {"epochs": [1, 2]}})

@@ -51,7 +51,7 @@ def forest_model(task: Task, graphs: PackedGraphs, **rest: Any) -> TrainedModel:
     spec = RunSpec.make("memory", "erm", domain="random", kind="none", data_checksum="0")
     classes = {"binary": ("no", "yes"), "regression": ()}.get(task.kind, tuple(map(str, range(task.outputs))))
     return TrainedModel(
-        members=(fit_forest(graphs, task, 0, trees=20),),
+        members=(fit_forest(graphs, task, 0, trees=20, min_leaf=2),),
         schema=Schema(ATOMS, task, BONDS),
         spec=spec,
         classes=classes,

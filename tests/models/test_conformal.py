@@ -113,3 +113,12 @@ def test_empty_sets_are_possible():
     assert conformal.features is None
     kept = Conformal.of_classes(p, np.repeat([0.0, 1.0], 100), BINARY, torch.zeros(200, 3))
     assert kept.features.shape == (200, 3)
+
+
+def test_rows_of_the_very_same_probability_are_in_or_out_together():
+    """Scores are kept as float32; 1 - p, of which 0.1 and 0.7 are not exact there, must not fall on the other side."""
+    p = np.repeat([0.9, 0.3], [90, 10])
+    probabilities, y = np.stack([1 - p, p], 1), np.ones((100, 1))
+    conformal = Conformal.of_classes(probabilities, y, BINARY)
+    assert conformal.sets(probabilities, BINARY, 0.85)[:, 0, 1].tolist() == [True] * 90 + [False] * 10
+    assert conformal.sets(probabilities, BINARY, 0.95)[:, 0, 1].all()

@@ -218,6 +218,19 @@ def test_other_atom_features_are_refused(model_folder, tmp_path):
             load_model(resealed(folder, lambda values, path=path, value=value: set_in(values, path, value)))
 
 
+def test_trees_from_before_there_were_counts_are_read_and_say_the_same(tmp_path):
+    graphs = read_inputs(bbbp()[0][:60]).graphs
+    graphs = replace(graphs, y=torch.tensor(bbbp()[1][:60]).float()[:, None])
+    before = replace(graphs, extra={name: graphs.extra[name] for name in ("fingerprint", "descriptors")})
+    model = forest_model(Task("binary", 1, "rocauc"), before)
+    folder = resealed(save_model(model, tmp_path / "m"), lambda values: values["featurizer"].pop("counts"))
+    loaded = load_model(folder)
+    assert torch.equal(loaded.predict(graphs).outputs, model.predict(before).outputs)
+    assert model.predict(graphs).outputs.std() > 0.5
+    with pytest.raises(OutlandError, match="was made with other atom features"):
+        load_model(resealed(folder, lambda values: set_in(values, "featurizer.counts", ["mqn-fragments-2"])))
+
+
 def test_numbers_of_numpy_are_saved_as_plain_ones(tmp_path):
     smiles, labels = bbbp()
     backbone = {"width": np.int64(8), "layers": np.int32(3)}

@@ -70,14 +70,9 @@ def test_trees_and_networks_are_averaged_with_what_each_loses(model, graphs):
     alone, both = (replace(model, members=members, weights=()) for members in ((forest,), (*model.members, forest)))
     hidden = [(0, (1, 2)), (2, (3,))]
     rest = [PartialVectors(molecules[graph]) for graph, _ in hidden]
-    extra = {
-        "fingerprint": torch.from_numpy(
-            np.stack([v.fingerprint(nodes) for v, (_, nodes) in zip(rest, hidden, strict=True)])
-        ),
-        "descriptors": torch.from_numpy(
-            np.stack([v.descriptors(nodes) for v, (_, nodes) in zip(rest, hidden, strict=True)])
-        ),
-    }
+    vectors = [(v.fingerprint(nodes), *v.numbers(nodes)) for v, (_, nodes) in zip(rest, hidden, strict=True)]
+    columns = zip(("fingerprint", "descriptors", "counts"), zip(*vectors, strict=True), strict=True)
+    extra = {name: torch.from_numpy(np.stack(rows)) for name, rows in columns}
     outputs = forest.outputs(replace(graphs.select(torch.tensor([0, 2])), extra=extra)).double()
     scores = Occlusion(alone, graphs, molecules).scores(hidden)
     assert torch.allclose(scores, model.calibration.logits(outputs)[:, 0])

@@ -45,7 +45,7 @@ def test_a_forest_says_what_scikit_learn_says():
     graphs, score = labelled(300)
     y = (score > 0).float()
     forest = fit_forest(of_table(graphs, y[:, None]), BINARY, 3, **FEW)
-    same = RandomForestClassifier(25, min_samples_leaf=2, max_depth=64, random_state=3).fit(matrix(graphs), y.int())
+    same = RandomForestClassifier(25, min_samples_leaf=1, max_depth=64, random_state=3).fit(matrix(graphs), y.int())
     new, _ = labelled(700, 5)
     p = forest.outputs(new).double().sigmoid().numpy()[:, 0]
     expected = same.predict_proba(matrix(new))[:, 1]
@@ -57,7 +57,7 @@ def test_a_forest_of_numbers_and_of_classes_says_what_scikit_learn_says():
     graphs, score = labelled(300)
     new, _ = labelled(100, 5)
     forest = fit_forest(of_table(graphs, score[:, None]), NUMBERS, 3, **FEW)
-    settings = {"n_estimators": 25, "min_samples_leaf": 2, "max_depth": 64, "random_state": 3}
+    settings = {"n_estimators": 25, "min_samples_leaf": 1, "max_depth": 64, "random_state": 3}
     numbers = RandomForestRegressor(**settings, max_features=1 / 3).fit(matrix(graphs), score.double())
     assert abs(forest.outputs(new)[:, 0].numpy() - numbers.predict(matrix(new))).max() < 1e-6
     y = torch.bucketize(score, torch.tensor([-0.5, 0.5]))
@@ -112,6 +112,21 @@ def test_weights_of_rows_and_classes_count():
     )
 
 
+def test_counts_are_read_after_the_descriptors():
+    """A label that one count decides, and nothing else; trees that have not seen counts do without them."""
+    graphs = vectors(200)
+    decisive = torch.randint(0, 3, (200, 1), generator=torch.Generator().manual_seed(1))
+    table = of_table(graphs, (decisive > 0).float())
+    counted = replace(table, extra={**graphs.extra, "counts": torch.cat([decisive, decisive * 0], 1).byte()})
+    for fit in (fit_forest, fit_boosting):
+        model, without = fit(counted, BINARY, 0, trees=30), fit(table, BINARY, 0, trees=30)
+        assert (model.numbers, without.numbers) == (14, 12)
+        assert torch.equal(without.outputs(counted), without.outputs(table))
+        others = replace(vectors(200, 7), extra={**vectors(200, 7).extra, "counts": counted.extra["counts"]})
+        outputs, is_positive = model.outputs(others), decisive > 0
+        assert outputs[is_positive].mean() > outputs[~is_positive].mean() + 0.1
+
+
 def test_molecules_without_vectors_are_refused():
     graphs, score = labelled(60)
     table = of_table(graphs, score[:, None])
@@ -120,6 +135,11 @@ def test_molecules_without_vectors_are_refused():
     forest = fit_forest(table, NUMBERS, 0, trees=3)
     with pytest.raises(OutlandError, match="have 5 descriptors, and the model reads 12"):
         forest.outputs(vectors(3, descriptors=5))
+    counted = replace(table, extra={**table.extra, "counts": torch.ones(60, 4, dtype=torch.uint8)})
+    with pytest.raises(OutlandError, match="have 15 descriptors and counts, and the model reads 16"):
+        fit_forest(counted, NUMBERS, 0, trees=3).outputs(
+            replace(counted, extra={**counted.extra, "counts": counted.extra["counts"][:, 1:]})
+        )
     with pytest.raises(OutlandError, match="all rows are of one class"):
         fit_forest(of_table(graphs, torch.ones(60).long()), Task("multiclass", 3, "accuracy"), 0)
 

@@ -32,6 +32,18 @@ def test_every_cell_has_its_measured_step():
         assert gpu_load(cell.specs[0]).seconds == pytest.approx(row["run_s"] + 0.25, rel=0.3), name
 
 
+def test_rows_since_the_paper_have_their_measured_step():
+    for name, row in MEASURED["since the paper"].items():
+        spec = RunSpec.make("motif", name.split("/")[0], "base")
+        assert gpu_load(spec).seconds == pytest.approx(row["run_s"] + 0.25, rel=0.1), name
+
+
+def test_other_readouts_take_as_long_as_the_mean():
+    mean = MEASURED["readouts"]["pool=mean"]["step_ms"]
+    assert all(row["step_ms"] < 1.1 * mean for row in MEASURED["readouts"].values())
+    assert len(MEASURED["readouts"]) == 10
+
+
 def test_other_settings_scale_what_was_measured():
     usual = gpu_load(RunSpec.make("motif", "erm")).seconds - 0.25
     assert gpu_load(RunSpec.make("motif", "erm", changes={"train": {"epochs": 50}})).seconds - 0.25 == usual / 2

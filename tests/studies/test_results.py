@@ -101,6 +101,26 @@ def test_planned_tests_are_of_aia_against_erm_and_against_its_best_rival():
     assert made("ablation", planned_scores).planned_tests(results.columns[0], quantity) == []
 
 
+def test_a_cell_that_runs_are_missing_of_is_no_best_rival_and_has_no_mark():
+    def some(row, column, place):
+        return (
+            0.99
+            if row.label == "CAL" and place < 2
+            else None
+            if row.label == "CAL"
+            else planned_scores(row, column, place)
+        )
+
+    results = made("covariate", some, seeds=None)
+    (quantity,) = results.study.quantities
+    column = results.columns[0]
+    assert results.planned_tests(column, quantity)[1].rival == "VREx"
+    marks = results.marks(column, quantity)
+    assert (marks["AIA (paper)"], marks["VREx"], "CAL" in marks) == ("best", "second", False)
+    assert results.ranks(quantity) is None  # no column is complete
+    assert made("covariate", planned_scores, seeds=None).ranks(quantity).rows[0] == "AIA (paper)"
+
+
 def test_columns_of_few_seeds_are_named():
     results = made("covariate", planned_scores, seeds=None)
     note = results.power_note(results.study.quantities[0])

@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from outland.chem.descriptors import DESCRIPTOR_NAMES, VECTOR
+from outland.chem.counts import COUNT_NAMES
+from outland.chem.descriptors import DESCRIPTOR_NAMES
+from outland.chem.featurizer import VECTOR
 from outland.errors import OutlandError
 from tests.conftest import SAMPLES
 from tests.tables.cases import ROWS, load, write
@@ -14,8 +16,8 @@ def test_bbbp_sample_under_every_split(tmp_path, split):
     assert used == splits.source["used"] == 298
     assert sorted(torch.cat(list(splits.parts.values())).tolist()) == list(range(used))
     assert splits.schema.task.kind == "binary"
-    vectors = [splits.part("test").extra[name] for name in ("fingerprint", "descriptors")]
-    assert [tuple(rows.shape[1:]) for rows in vectors] == [(256,), (len(DESCRIPTOR_NAMES),)]
+    vectors = [splits.part("test").extra[name] for name in ("fingerprint", "descriptors", "counts")]
+    assert [tuple(rows.shape[1:]) for rows in vectors] == [(256,), (len(DESCRIPTOR_NAMES),), (len(COUNT_NAMES),)]
     assert {name: splits.source[name] for name in VECTOR} == VECTOR  # so is the key of the cache
     if split in ("scaffold", "cluster"):
         groups = {part: set(splits.part(part).extra[split].tolist()) for part in splits.parts}

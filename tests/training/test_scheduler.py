@@ -169,6 +169,26 @@ def test_a_run_alone_has_the_memory_of_all_that_ended_before_it():
     assert fleet.scheduler.width == 1
 
 
+def test_a_run_that_others_left_too_little_memory_for_is_tried_again_with_all_of_it():
+    """Run 1 wants memory beside run 0, and again when that has ended, for what it held is still held."""
+    held, wants = [0], []
+
+    def script(index, step):
+        if index == 0:
+            held[0] = 1
+        elif not wants or (held[0] and len(fleet.scheduler.active) == 1):
+            wants.append(len(fleet.scheduler.active))
+            raise torch.OutOfMemoryError
+
+    def release():
+        held[0] = 0
+
+    fleet = Fleet([Load()] * 2, width=2, steps=4, script=script)
+    result = fleet.run(MemoryBudget(lambda: 1e9, release))
+    assert wants == [2, 1]
+    assert (sorted(result.records), result.failures, fleet.restarts) == ([0, 1], {}, [1, 1])
+
+
 def test_a_run_that_releasing_does_not_help_fails_in_the_end():
     def script(index, step):
         if index == 1:

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 FINGERPRINT, DESCRIPTORS = "morgan2-2048", "rdkit2d-2"
-VECTOR = {"fingerprint": FINGERPRINT, "descriptors": DESCRIPTORS}  # what keys of prepared molecules name
 BITS = 2048
 _RADIUS = 2
 _LARGEST = 1e6  # descriptors beyond it are clipped

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from outland.chem.descriptors import descriptors, fingerprint
+from outland.chem.counts import COUNTS, counts
+from outland.chem.descriptors import DESCRIPTORS, FINGERPRINT, descriptors, fingerprint
 from outland.errors import OutlandError
 from outland.graphs import Features
 
@@ -32,6 +33,8 @@ ATOM_FIELDS = (
     "in a ring",
 )
 BOND_FIELDS = ("type", "stereo", "conjugated")
+# What keys of prepared molecules name.
+VECTOR = {"fingerprint": FINGERPRINT, "descriptors": DESCRIPTORS, "counts": COUNTS}
 
 Array = npt.NDArray[np.uint8]
 
@@ -40,7 +43,8 @@ Array = npt.NDArray[np.uint8]
 class Molecule:
     """A molecule of `n` atoms and `m` bonds: atoms `[n, 9]`, directed edges `[2, 2m]`, bond features `[2m, 3]`.
 
-    Fingerprint `[256]` and descriptors `[D]` are there where they were asked for: see `chem.descriptors`.
+    Fingerprint `[256]`, descriptors `[D]` and counts `[C]` are there where they were asked for: see `chem.descriptors`
+    and `chem.counts`.
     """
 
     atoms: Array
@@ -48,6 +52,7 @@ class Molecule:
     bonds: Array
     fingerprint: Array | None = None
     descriptors: npt.NDArray[np.float32] | None = None
+    counts: Array | None = None
 
 
 def rdkit() -> Any:
@@ -98,7 +103,7 @@ def featurize(molecule: Any, vector: bool = False, graph: bool = True) -> Molecu
 
     Without `graph` it is one atom of unknown kind: models that read vectors alone need no more.
     """
-    vectors = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    vectors = (fingerprint(molecule), descriptors(molecule), counts(molecule)) if vector else ()
     if not graph:
         return Molecule(*_NO_GRAPH, *vectors)
     atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)

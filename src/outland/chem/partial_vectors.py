@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from outland.chem.counts import counts
 from outland.chem.descriptors import BITS, Bits, Values, bit_atoms, descriptors
 from outland.chem.featurizer import rdkit
 
 
 class PartialVectors:
-    """Fingerprints and descriptors of an RDKit molecule without some of its atoms.
+    """Fingerprints, descriptors and counts of an RDKit molecule without some of its atoms.
 
-    A bit is off where all environments that set it have lost an atom. Descriptors are those of what is left, with
-    hydrogens in place of the atoms; aromatic atoms stay aromatic.
+    A bit is off where all environments that set it have lost an atom. Descriptors and counts are those of what is left,
+    with hydrogens in place of the atoms; aromatic atoms stay aromatic.
     """
 
     def __init__(self, molecule: Any) -> None:
@@ -30,8 +31,8 @@ class PartialVectors:
         bits[self.bits[~self.members[:, list(atoms)].any(1)]] = True
         return np.packbits(bits)
 
-    def descriptors(self, atoms: Sequence[int]) -> Values:
-        """The descriptors without these atoms; those of the whole molecule where RDKit has none for what is left."""
+    def numbers(self, atoms: Sequence[int]) -> tuple[Values, Bits]:
+        """Descriptors and counts without these atoms; of the whole molecule where RDKit has none for what is left."""
         rest = rdkit().RWMol(self.molecule)
         rest.BeginBatchEdit()
         for atom in atoms:
@@ -40,6 +41,6 @@ class PartialVectors:
         rest.UpdatePropertyCache(strict=False)
         rdkit().FastFindRings(rest)
         try:
-            return descriptors(rest)
+            return descriptors(rest), counts(rest)
         except (ValueError, RuntimeError):
-            return descriptors(self.molecule)
+            return descriptors(self.molecule), counts(self.molecule)

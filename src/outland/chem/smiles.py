@@ -33,7 +33,7 @@ class MoleculeOptions:
     scaffold: bool = True  # Bemis-Murcko, with chirality
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
-    vector: bool = False  # fingerprint and descriptors in each `Molecule`: see `chem.descriptors`
+    vector: bool = False  # fingerprint, descriptors and counts in each `Molecule`
     graph: bool = True  # atoms and bonds
 
 
@@ -192,7 +192,7 @@ def pack_molecules(
 ) -> PackedGraphs:
     """Molecules as packed graphs with labels `y`; adjacent edges are each other's reverse.
 
-    Molecules with vectors have them in `extra`: `fingerprint` `[G, 256]` and `descriptors` `[G, D]`.
+    Molecules with vectors have them in `extra`: `fingerprint` `[G, 256]`, `descriptors` `[G, D]` and `counts` `[G, C]`.
     """
     edge_index = torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
     edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
@@ -211,8 +211,9 @@ def pack_molecules(
 
 
 def _vectors(molecules: Sequence[Molecule]) -> dict[str, Tensor]:
-    """Fingerprints and descriptors of molecules that have them."""
-    columns = {name: [getattr(molecule, name) for molecule in molecules] for name in ("fingerprint", "descriptors")}
+    """Fingerprints, descriptors and counts of molecules that have them."""
+    names = ("fingerprint", "descriptors", "counts")
+    columns = {name: [getattr(molecule, name) for molecule in molecules] for name in names}
     return {name: torch.from_numpy(np.stack(rows)) for name, rows in columns.items() if rows[0] is not None}
 
 

@@ -153,7 +153,8 @@ def build_member(name: str, result: Snapshot, splits: Splits, spec: RunSpec) -> 
             return GaussianProcess(schema.task, **parts)
         column, base = parts.pop("column"), parts.pop("base")
         kind: Literal["forest", "boosting"] = "forest" if name == "forest" else "boosting"
-        return Trees(kind, schema.task, TreeTensors(**parts), column, base, splits.graphs.extra["descriptors"].shape[1])
+        numbers = sum(splits.graphs.extra[name].shape[1] for name in ("descriptors", "counts"))
+        return Trees(kind, schema.task, TreeTensors(**parts), column, base, numbers)
     count = _with_environments(splits, spec.domain).schema.environments
     schema = replace(schema, environments=count, descriptors=splits.graphs.extra["descriptors"].shape[1])
     method = rebuild_method(spec.method, schema, spec.backbone, spec.method_params, result.group("weights"))

@@ -10,6 +10,7 @@ from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, Literal
 
+from outland.chem.featurizer import VECTOR
 from outland.errors import OutlandError
 from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
 from outland.estimators.contenders import NETWORKS, VECTOR_MODELS
@@ -128,7 +129,8 @@ def method_spec(spec: RunSpec, method: str, recipe: Recipe | Literal["auto"] | N
 
 def _folder(runs: Path | str, spec: RunSpec, networks: Mapping[str, RunSpec], folds: int) -> Path:
     """The folder of a fit's jobs: another one where anything but the minutes differs."""
-    plain = {"spec": spec.key, "folds": folds, "networks": {name: each.key for name, each in networks.items()}}
+    keys = {name: each.key for name, each in networks.items()}
+    plain = {"spec": spec.key, "folds": folds, "networks": keys, "vector": VECTOR}
     return Path(runs) / f"{spec.dataset}-{spec.domain}-fit-seed{spec.seed}-{digest(canonical_json(plain))[:12]}"
 
 

@@ -71,7 +71,8 @@ class Conformal:
         for target in range(p.shape[1]):
             for label in range(p.shape[2]):
                 limit = self._quantiles(target, label, len(p), coverage, weights)
-                inside[:, target, label] = 1 - p[:, target, label] <= limit
+                # As float32, which scores are kept as: forests give many rows the very same probability.
+                inside[:, target, label] = (1 - p[:, target, label]).astype(np.float32) <= limit
         return inside
 
     def half_widths(

@@ -164,7 +164,10 @@ def _check_format(values: dict[str, Any], folder: Path) -> None:
 
 def _check_featurizer(file: ModelFile, folder: Path) -> None:
     schema = Schema.from_json(file.schema_)
-    read_here = file.featurizer == featurizer() and (schema.node, schema.edge) == (ATOMS, BONDS)
+    known, written = featurizer(), file.featurizer or {}
+    # Folders from before there were counts name none: their trees do not read them.
+    read_here = written in (known, {name: known[name] for name in known if name != "counts"})
+    read_here &= (schema.node, schema.edge) == (ATOMS, BONDS)
     if file.reads == "molecules" and not read_here:
         raise OutlandError(
             f"{folder} was made with other atom features than this version of outland reads: use version "

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from outland.chem.counts import COUNT_NAMES, COUNTS
 from outland.chem.descriptors import DESCRIPTOR_NAMES, DESCRIPTORS, FINGERPRINT
 from outland.chem.featurizer import ATOM_FIELDS, BOND_FIELDS
 from outland.errors import OutlandError
@@ -46,7 +47,7 @@ class _NetworkFile(_Strict):
 
 class _TreesFile(_Strict):
     kind: Literal["forest", "boosting"]
-    descriptors: Annotated[int, Field(ge=0, le=10_000)]
+    descriptors: Annotated[int, Field(ge=0, le=10_000)]  # and counts
 
 
 class _GaussianProcessFile(_Strict):
@@ -135,7 +136,7 @@ def _member_values(member: Member) -> dict[str, Any]:
     if isinstance(member, GaussianProcess):
         return {"kind": "gp"}
     assert isinstance(member, Trees)
-    return {"kind": member.kind, "descriptors": member.descriptors}
+    return {"kind": member.kind, "descriptors": member.numbers}
 
 
 def model_values(model: TrainedModel) -> dict[str, Any]:
@@ -163,7 +164,11 @@ def model_values(model: TrainedModel) -> dict[str, Any]:
 
 def featurizer() -> dict[str, list[str]]:
     """What this version reads of a molecule."""
-    vector = {"fingerprint": [FINGERPRINT], "descriptors": [DESCRIPTORS, *DESCRIPTOR_NAMES]}
+    vector = {
+        "fingerprint": [FINGERPRINT],
+        "descriptors": [DESCRIPTORS, *DESCRIPTOR_NAMES],
+        "counts": [COUNTS, *COUNT_NAMES],
+    }
     return {"atoms": list(ATOM_FIELDS), "bonds": list(BOND_FIELDS), **vector}
 
 

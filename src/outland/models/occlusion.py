@@ -27,8 +27,8 @@ class Occlusion:
     """A model's score of graphs of which some nodes are hidden, as calibrated log-odds or in the labels' own units.
 
     To a network a hidden atom is the average atom of its training molecules: the atom's input is replaced by their
-    mean, and its bonds stay. Nodes of other graphs, which may differ in their edges alone, are removed. Fingerprint and
-    descriptors, which trees read and networks may, are those of the molecule without the atom: see `PartialVectors`.
+    mean, and its bonds stay. Nodes of other graphs, which may differ in their edges alone, are removed. Fingerprint,
+    descriptors and counts, which other members read, are those of the molecule without the atom: see `PartialVectors`.
 
     Args:
         model: any.
@@ -102,8 +102,9 @@ class Occlusion:
         if not self.vectors:
             return replace(copies, x=x)
         bits = np.stack([self.vectors[graph].fingerprint(nodes) for graph, nodes in hidden])
-        values = np.stack([self.vectors[graph].descriptors(nodes) for graph, nodes in hidden])
-        vectors = {"fingerprint": torch.from_numpy(bits), "descriptors": torch.from_numpy(values)}
+        numbers = zip(*(self.vectors[graph].numbers(nodes) for graph, nodes in hidden), strict=True)
+        arrays = dict(zip(("fingerprint", "descriptors", "counts"), (bits, *map(np.stack, numbers)), strict=True))
+        vectors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return replace(copies, x=x, extra={**copies.extra, **vectors})
 
 

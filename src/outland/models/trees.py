@@ -1,4 +1,4 @@
-"""Forests and gradient boosting on fingerprints and descriptors, by scikit-learn, kept as tensors."""
+"""Forests and gradient boosting on fingerprints, descriptors and counts, by scikit-learn, kept as tensors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ from outland.models.tree_tensors import MAX_DEPTH, TreeTensors, row_blocks
 BITS = 2048  # of a fingerprint
 MISSING = -1e30  # a descriptor that is not finite: below all others, so that a split can tell it apart
 Array = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Trees:
-    r"""A random forest or gradient boosting on `[fingerprint bits | descriptors]` of molecules.
+    r"""A random forest or gradient boosting on `[fingerprint bits | descriptors | counts]` of molecules.
 
     A forest's probability is the mean p of its T trees, taken to :math:`(T p + 1/C) / (T + 1)` so that its logarithm is
     finite; boosting gives logits.
@@ -31,7 +32,7 @@ class Trees:
         trees: of all targets and classes.
         column: first output that each tree adds to `[T]`.
         base: output of each column before the first tree `[outputs]`.
-        descriptors: number of descriptors.
+        numbers: how many descriptors and counts they read.
     """
 
     kind: Literal["forest", "boosting"]
@@ -39,7 +40,7 @@ class Trees:
     trees: TreeTensors
     column: Tensor
     base: Tensor
-    descriptors: int
+    numbers: int
 
     @property
     def name(self) -> str:
@@ -56,7 +57,7 @@ class Trees:
 
     def check(self) -> None:
         """A `ValueError` where the parts do not fit each other."""
-        self.trees.check(BITS + self.descriptors)
+        self.trees.check(BITS + self.numbers)
         width, outputs = self.trees.value.shape[1], self.task.outputs
         column, base = self.column, self.base
         if (column.dtype, column.shape) != (torch.int32, self.trees.root.shape) or base.shape != (outputs,):
@@ -69,11 +70,11 @@ class Trees:
 
     def outputs(self, graphs: PackedGraphs) -> Tensor:
         """Outputs of molecules `[G, outputs]`, in order."""
-        bits, descriptors = vectors(graphs, self.descriptors)
+        bits, numbers = tree_inputs(graphs, self.numbers)
         total = np.zeros((len(graphs), self.task.outputs))
         width, column = self.trees.value.shape[1], self.column.numpy()
         for block in row_blocks(len(graphs)):
-            x = np.concatenate([np.unpackbits(bits[block], axis=1).T.astype(np.float32), descriptors[block].T])
+            x = np.concatenate([np.unpackbits(bits[block], axis=1).T.astype(np.float32), numbers[block].T])
             values = self.trees.leaf_values(x)
             for first in np.unique(column):
                 total[block, first : first + width] += values[column == first].sum(0, dtype=np.float64)
@@ -92,9 +93,7 @@ class Trees:
         return np.asarray(np.log(p) if self.task.kind == "multiclass" else np.log(p) - np.log1p(-p))
 
 
-def vectors(
-    graphs: PackedGraphs, descriptors: int | None = None
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+def vectors(graphs: PackedGraphs, descriptors: int | None = None) -> tuple[npt.NDArray[np.uint8], Floats]:
     """Packed fingerprint bits `[G, 256]` and descriptors `[G, D]` of molecules, missing ones a very low number."""
     if not {"fingerprint", "descriptors"} <= set(graphs.extra):
         raise OutlandError("trees read fingerprints and descriptors of molecules, and these graphs have none")
@@ -102,6 +101,22 @@ def vectors(
     if descriptors is not None and values.shape[1] != descriptors:
         raise OutlandError(f"these molecules have {values.shape[1]} descriptors, and the model reads {descriptors}")
     return graphs.extra["fingerprint"].cpu().numpy(), np.where(np.isfinite(values), values, np.float32(MISSING))
+
+
+def tree_inputs(graphs: PackedGraphs, width: int | None = None) -> tuple[npt.NDArray[np.uint8], Floats]:
+    """Packed fingerprint bits `[G, 256]`, and descriptors and counts of molecules `[G, width]`.
+
+    Trees from before there were counts read descriptors alone; so do those of graphs that have no counts.
+    """
+    bits, descriptors = vectors(graphs)
+    if "counts" not in graphs.extra or width == descriptors.shape[1]:
+        return vectors(graphs, width)
+    numbers = np.concatenate([descriptors, graphs.extra["counts"].cpu().numpy().astype(np.float32)], axis=1)
+    if width not in (None, numbers.shape[1]):
+        raise OutlandError(
+            f"these molecules have {numbers.shape[1]} descriptors and counts, and the model reads {width}"
+        )
+    return bits, numbers
 
 
 def _logsumexp(raw: Array) -> Array:
@@ -118,7 +133,7 @@ def fit_forest(
     seed: int,
     *,
     trees: int = 300,
-    min_leaf: int = 2,
+    min_leaf: int = 1,
     class_weight: Mapping[int, float] | str | None = None,
     sample_weight: Array | None = None,
     threads: int = 1,
@@ -126,8 +141,8 @@ def fit_forest(
     """A random forest, one a target on the rows where it is known; no class weights, so that probabilities are shares.
 
     Args:
-        graphs: molecules with `extra["fingerprint"]` and `extra["descriptors"]`; `y` as the task has it, numbers
-            standardized.
+        graphs: molecules with `extra["fingerprint"]`, `extra["descriptors"]` and, where there are any,
+            `extra["counts"]`; `y` as the task has it, numbers standardized.
         task: what is predicted.
         seed: decides everything random.
         trees: how many, for each target.
@@ -235,8 +250,8 @@ def _fit_targets(
     fit: Callable[[Any, Array, Array | None, int], Fitted],
 ) -> Trees:
     """One fit a target, on the rows where it is known; for a multiclass task a single one."""
-    bits, descriptors = vectors(graphs)
-    x = np.concatenate([np.unpackbits(bits, axis=1).astype(np.float32), descriptors], axis=1)
+    bits, numbers = tree_inputs(graphs)
+    x = np.concatenate([np.unpackbits(bits, axis=1).astype(np.float32), numbers], axis=1)
     labels = graphs.y.reshape(len(graphs), -1).double().cpu().numpy()
     trees: list[TreeTensors] = []
     columns: list[int] = []
@@ -259,7 +274,7 @@ def _fit_targets(
         TreeTensors.concatenate(trees),
         torch.tensor(columns, dtype=torch.int32),
         torch.tensor(base, dtype=torch.float32),
-        descriptors.shape[1],
+        numbers.shape[1],
     )
 
 

@@ -15,6 +15,7 @@ from outland.storage.files import read_bounded
 Changes = dict[str, dict[str, Any]]
 GROUPS = ("backbone", "train", "method")
 MAX_RECIPE = 1 << 20  # bytes
+_MAX_DOTS = 100  # of a line: what a name of many parts takes to read grows with their square
 
 
 class Entry(BaseModel):
@@ -179,6 +180,8 @@ def _packaged(name: str) -> Recipe:
 def _read(name: str, text: str) -> Recipe:
     """Parse a recipe; all its mistakes are in one error."""
     try:
+        if max(line.count(".") for line in text.split("\n")) > _MAX_DOTS:
+            raise ValueError(f"a line with more than {_MAX_DOTS} dots")
         recipe = Recipe(**{**tomllib.loads(text), "name": name})
     except ValidationError as problem:
         raise recipe_error(name, list(dict.fromkeys(map(_mistake, problem.errors())))) from None

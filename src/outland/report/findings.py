@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from outland.errors import counted
-from outland.studies.results import Comparison, PlannedTest, Results
+from outland.studies.comparisons import Comparison, PlannedTest
+from outland.studies.results import Results
 from outland.studies.statistics import LEVEL, holm, min_p
 
 

@@ -15,8 +15,9 @@ from outland.errors import counted
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.studies import Cell, Column, Row, Study
 from outland.studies.commands import cell_command
+from outland.studies.comparisons import Comparison
 from outland.studies.quantities import Quantity
-from outland.studies.results import Comparison, Results
+from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
 
 ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}

@@ -9,6 +9,7 @@ import numpy as np
 
 from outland.errors import OutlandError, counted
 from outland.studies.base import Cell, Column, Measurement, Row, Study
+from outland.studies.comparisons import Comparison, Effect, PlannedTest, Ranks
 from outland.studies.quantities import Quantity
 from outland.studies.run_store import RunStore
 from outland.studies.statistics import (
@@ -25,41 +26,6 @@ from outland.studies.statistics import (
     summarize,
 )
 from outland.training import RunRecord
-
-Effect = Literal["better", "worse", "not shown"]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A cell beside the reference in the same column, over the seeds that both have."""
-
-    difference: float  # mean over the pairs, as it is shown
-    pairs: int
-    p: float  # of the sign-flip test; NaN with fewer than two pairs
-    adjusted: float  # p by Holm's correction over the comparisons of the column
-    effect: Effect  # `better` or `worse` only where the adjusted p is below 0.05
-
-
-@dataclass(frozen=True)
-class PlannedTest:
-    """A row beside one other in a column, by a test that was planned and needs no correction within the column."""
-
-    rival: str
-    difference: float  # mean over the pairs, as it is shown
-    pairs: int
-    p: float  # of the sign-flip test; NaN with fewer than two pairs
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """Average ranks over the columns that are complete."""
-
-    rows: tuple[str, ...]  # names, best first
-    ranks: tuple[float, ...]
-    columns: int
-    critical: float  # difference of ranks that must be passed
-    p: float  # of all ranking alike
-    groups: tuple[tuple[int, int], ...]  # first and last index of rows that are not shown to differ
 
 
 @dataclass
@@ -157,6 +123,12 @@ class Results:
         values = list(self.values(row, column, quantity).values())
         return summarize(values) if values else None
 
+    def _whole_summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
+        """The summary of a cell that all its runs are there of; None of any other."""
+        counts = {cell.name: len(cell.specs) for cell in self.cells}
+        summary = self.summary(row, column, quantity)
+        return summary if summary is not None and summary.count >= counts[f"{row.name}/{column.label}"] else None
+
     def reference(self, row: Row) -> Row | None:
         """The row that a row is compared with: the reference of its own group, or the one of all."""
         references = {other.group: other for other in self.rows if other.label == self.study.reference}
@@ -184,7 +156,10 @@ class Results:
         }
 
     def planned_tests(self, column: Column, quantity: Quantity) -> list[PlannedTest]:
-        """The study's planned row beside its reference, and beside its best rival: the best mean of another method."""
+        """The study's planned row beside its reference, and beside its best rival.
+
+        That is the best mean of another method, among those that all their runs are there of.
+        """
         row = next((row for row in self.rows if row.name == self.study.planned), None)
         reference = None if row is None else self.reference(row)
         if row is None or reference is None or not quantity.sign or quantity.relative:
@@ -192,7 +167,8 @@ class Results:
         rivals = [
             (quantity.sign * summary.mean, other)
             for other in self.rows
-            if other.published != row.published and (summary := self.summary(other, column, quantity)) is not None
+            if other.published != row.published
+            and (summary := self._whole_summary(other, column, quantity)) is not None
         ]
         best = [max(rivals, key=lambda rival: rival[0])[1]] if rivals else []
         values, tests = self.values(row, column, quantity), []
@@ -205,14 +181,17 @@ class Results:
         return tests
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
-        """The best and the second mean of a column, in each group of rows, newer ones in none; equal means share it."""
+        """The best and the second mean of a column, in each group of rows, newer ones in none; equal means share it.
+
+        A cell of which runs are missing has no mark.
+        """
         marks: dict[str, Literal["best", "second"]] = {}
         groups = {row.name: "" if row in self.study.newer else row.group for row in self.rows}
         for group in dict.fromkeys(groups.values()):
             means = {
                 row.name: quantity.sign * summary.mean
                 for row in self.rows
-                if groups[row.name] == group and (summary := self.summary(row, column, quantity)) is not None
+                if groups[row.name] == group and (summary := self._whole_summary(row, column, quantity)) is not None
             }
             ordered = sorted(set(means.values()), reverse=True)
             if quantity.sign and len(means) > 1 and len(ordered) > 1:
@@ -221,12 +200,12 @@ class Results:
         return marks
 
     def ranks(self, quantity: Quantity) -> Ranks | None:
-        """Average ranks over the columns where all rows but newer ones are; None with too few of either."""
+        """Average ranks over the columns where all runs of all rows but newer ones are; None with too few of either."""
         means = {
             (row.name, column.label): summary.mean
             for row in self.rows
             for column in self.columns
-            if (summary := self.summary(row, column, quantity)) is not None
+            if (summary := self._whole_summary(row, column, quantity)) is not None
         }
 
         def has_all(rows: Sequence[Row], columns: Sequence[Column]) -> bool:

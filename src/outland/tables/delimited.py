@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from outland.errors import OutlandError
-from outland.tables.formats import MAX_CELL, MAX_RECORD, is_gzipped
+from outland.tables.formats import MAX_BLANK, MAX_CELL, MAX_RECORD, is_gzipped
 
 TEXT: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
 
@@ -20,7 +20,7 @@ def records(path: Path) -> Iterator[list[str]]:
     csv.field_size_limit(MAX_CELL)
     with open_text(path) as stream:
         separator = find_separator(path, stream)
-        lines = _Lines(path, stream)
+        lines = Lines(path, stream)
         reader = csv.reader(lines, delimiter=separator, strict=True)
         try:
             for record in reader:
@@ -44,11 +44,14 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         raise OutlandError(f"{path} cannot be read: {problem}") from None
 
 
-class _Lines:
-    """The lines of a stream; refuses a line, or lines of one row, of more characters than a row may have."""
+class Lines:
+    """The lines of a stream; refuses a line, or lines of one row, of more characters than a row may have.
+
+    So are blank lines without end: a few kilobytes can unpack to as many as take hours.
+    """
 
     def __init__(self, path: Path, stream: IO[str]) -> None:
-        self.path, self.stream, self.characters, self.number = path, stream, 0, 0
+        self.path, self.stream, self.characters, self.number, self.blank = path, stream, 0, 0, 0
 
     def begin(self) -> None:
         """The next line begins a row."""
@@ -63,6 +66,9 @@ class _Lines:
                     f"{self.path}, line {self.number}: a row of more than {MAX_RECORD:,} characters; "
                     "is a quotation mark left open?"
                 )
+            self.blank = self.blank + 1 if line.isspace() else 0
+            if self.blank > MAX_BLANK:
+                raise OutlandError(f"{self.path}, line {self.number}: more than {MAX_BLANK:,} blank lines")
             yield line
 
 

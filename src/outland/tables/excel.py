@@ -10,6 +10,8 @@ from typing import Any
 from outland.errors import OutlandError
 
 _MAX_UNPACKED = 1 << 28  # bytes of a workbook, which is a zip file of XML
+_MAX_ROWS = 1 << 20  # of a sheet, as in Excel
+_MAX_CELLS = 1 << 24  # of a sheet, with those that are blank before others: more than such a file has room for
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,14})?([eE][+-]?\d{1,3})?")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MAX_TEXT = 32_767  # characters of a cell in Excel
@@ -29,7 +31,12 @@ def openpyxl() -> Any:
 def records(path: Path) -> Iterator[list[str]]:
     """The header, then the rows; blank rows are skipped."""
     with _opened(path) as sheet:
-        for cells in sheet.iter_rows(values_only=True):
+        sheet.reset_dimensions()  # the file may say that it is smaller, and what is beyond would be left out
+        seen = 0
+        for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+            seen += len(cells)
+            if number > _MAX_ROWS or seen > _MAX_CELLS:
+                raise OutlandError(f"{path} has rows or columns too far from the others: save the sheet as CSV")
             texts = [_text(value) for value in cells]
             while texts and not texts[-1]:
                 texts.pop()
@@ -56,7 +63,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except OutlandError:
         raise
     except Exception as problem:  # whatever openpyxl meets in a damaged file
-        raise OutlandError(f"{path} cannot be read as an Excel workbook: {str(problem)[:200]}") from None
+        raise OutlandError(f"{path} cannot be read as an Excel workbook: {str(problem)[:200] or problem!r}") from None
     finally:
         if book is not None:
             book.close()

@@ -17,6 +17,7 @@ SUFFIXES = tuple(_SUFFIXES)
 MAX_CELL = 1_000_000  # characters of a cell
 MAX_RECORD = 16_000_000  # characters of a row
 MAX_COLUMNS = 20_000
+MAX_BLANK = 1_000_000  # lines one after another
 
 
 def table_format(path: Path) -> Format:

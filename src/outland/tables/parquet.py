@@ -10,6 +10,7 @@ from outland.tables.formats import MAX_CELL
 
 _BATCH = 4096  # rows
 _MAX_BYTES = 1 << 26  # of text that is made of a batch at once
+_TEXTS = {"string", "binary", "large_string", "large_binary", "string_view", "binary_view"}
 _MAX_CHUNK = 1 << 30  # bytes of a column in a row group, unpacked
 
 
@@ -59,11 +60,13 @@ def _size(path: Path, column: Any, name: str) -> int:
 
 
 def _check(path: Path, table: Any, names: set[str]) -> None:
-    """Refuse cells of several values, and a column of which one part alone would fill the memory."""
+    """Refuse cells of several values or of long ones that are read whole, and columns that would fill the memory."""
     import pyarrow.types as types
 
     for field in table.schema_arrow:
-        if field.name in names and (types.is_nested(field.type) or types.is_union(field.type)):
+        is_long = types.is_fixed_size_binary(field.type) and field.type.byte_width > _MAX_BYTES // _BATCH
+        is_odd = is_long or types.is_nested(field.type) or str(field.type).startswith("extension")
+        if field.name in names and is_odd:
             raise OutlandError(
                 f"{path}: a cell of column '{field.name}' holds {field.type}, not one value: leave it out"
             )
@@ -84,13 +87,12 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         import pyarrow
         import pyarrow.parquet
-        import pyarrow.types as types
     except ImportError:
         raise OutlandError("Parquet tables need pyarrow: pip install 'outland[molecules]'") from None
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             schema = table.schema_arrow
-        texts = [f.name for f in schema if types.is_binary(f.type) or types.is_string(f.type)]
+        texts = [field.name for field in schema if str(field.type) in _TEXTS]
         with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as table:
             yield table
     except (OSError, ValueError, OverflowError, IndexError, KeyError, pyarrow.ArrowException) as problem:

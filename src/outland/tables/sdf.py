@@ -6,7 +6,7 @@ from pathlib import Path
 
 from outland.chem.smiles import read_block
 from outland.errors import OutlandError
-from outland.tables.delimited import bounded_line, open_text
+from outland.tables.delimited import Lines, bounded_line, open_text
 from outland.tables.formats import MAX_CELL, MAX_COLUMNS
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "isomeric_smiles", "smi", "mol", "structure", "molecule", "compound")
@@ -74,9 +74,8 @@ def smi_header(path: Path) -> list[str]:
 def smi_rows(path: Path, header: list[str]) -> Iterator[list[str]]:
     """SMILES and the rest of each line; where a header names more columns, they stand between tabs."""
     with open_text(path) as stream:
-        number = 0
-        while line := bounded_line(path, stream, number + 1):
-            number += 1
+        for number, line in enumerate(lines := Lines(path, stream), 1):
+            lines.begin()
             cells = line.strip("\r\n").split("\t") if len(header) > 2 else line.split(maxsplit=1)
             if number == 1 and cells and cells[0].strip().lower() in SMILES_NAMES:
                 continue

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from outland.chem.descriptors import VECTOR
-from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.featurizer import ATOMS, BONDS, VECTOR
 from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -31,19 +32,18 @@ class CaptureSlot:
     """A CUDA stream and a memory pool, which runs use one after another.
 
     What one run allocated the next finds in PyTorch's cache, which keeps memory by stream and pool: to ask the driver
-    for memory anew would stop all runs for a moment.
+    for memory anew would stop all runs for a moment. Streams stay for good, for cuBLAS has tens of megabytes for each.
     """
 
     _free: ClassVar[list["CaptureSlot"]] = []
+    _all: ClassVar[WeakSet["CaptureSlot"]] = WeakSet()
     _lock: ClassVar[Lock] = Lock()
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.stream = device, torch.cuda.Stream(device)
-        self.pool: Any = torch.cuda.graph_pool_handle()
-        self._anchor = torch.cuda.CUDAGraph()  # a pool is given up with its last graph, so one stays
-        counter = torch.zeros((), device=device)
-        with _capturing(self._anchor, self):
-            counter.add_(1)
+        self.pool: Any = None
+        self._anchor: torch.cuda.CUDAGraph | None = None
+        self._all.add(self)
 
     @classmethod
     def take(cls, device: torch.device) -> "CaptureSlot":
@@ -52,19 +52,34 @@ class CaptureSlot:
             slot = next((slot for slot in reversed(cls._free) if slot.device == device), None)
             if slot is not None:
                 cls._free.remove(slot)
-        return cls(device) if slot is None else slot
+        slot = slot or cls(device)
+        slot._open()
+        return slot
+
+    def _open(self) -> None:
+        """Have a memory pool."""
+        if self._anchor is None:
+            self.pool, self._anchor = torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+            counter = torch.zeros((), device=self.device)
+            with _capturing(self._anchor, self):  # a pool is given up with its last graph, so one stays
+                counter.add_(1)
 
     def give_back(self) -> None:
-        """Let another run use it, once all that was launched is done: graphs must not end before their replays."""
-        self.stream.synchronize()
+        """Let another run use it, once all that was launched is done."""
         with self._lock:
             self._free.append(self)
 
     @classmethod
     def drop_unused(cls) -> None:
-        """Give up the memory of those that no run uses."""
+        """Give up the memory of those that no run uses; if there are no others, that of cuBLAS as well.
+
+        The graphs of a run hold addresses of what cuBLAS works in.
+        """
         with cls._lock:
-            cls._free.clear()
+            for slot in cls._free:
+                slot.pool = slot._anchor = None
+            if len(cls._free) == len(cls._all):
+                torch._C._cuda_clearCublasWorkspaces()
 
 
 class GraphCapture:
@@ -77,12 +92,22 @@ class GraphCapture:
         self.device = device
         self.refusal: str | None = None  # why a program could not be captured, if one could not
         self._slot = CaptureSlot.take(device) if device.type == "cuda" else None
+        self._graphs: list[torch.cuda.CUDAGraph] = []
 
     def close(self) -> None:
-        """Give stream and memory back; what was captured must not be replayed any more."""
+        """Give stream and memory back; what was captured cannot be replayed any more.
+
+        Graphs end here and all at once, not when the garbage collector comes across them: with each of them PyTorch
+        may give up what cuBLAS works in on its stream, where other graphs of that stream still have its address.
+        """
         slot, self._slot = self._slot, None
-        if slot is not None and self.refusal is None:  # a capture that failed may have left its pool unfinished
-            slot.give_back()
+        if slot is not None:
+            slot.stream.synchronize()  # graphs must not end before their replays
+            for graph in self._graphs:
+                graph.reset()
+            self._graphs.clear()
+            if self.refusal is None:  # a capture that failed may have left its pool unfinished
+                slot.give_back()
 
     def on_stream(self, steps: Iterator[Event]) -> Iterator[Event]:
         """Advance `steps` on the run's own CUDA stream; the caller's stream is current in between.
@@ -117,6 +142,7 @@ class GraphCapture:
         if self._slot is None or self.refusal is not None:
             return program
         graph = torch.cuda.CUDAGraph()
+        self._graphs.append(graph)
         for generator in generators:
             graph.register_generator_state(generator)
         try:

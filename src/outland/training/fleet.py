@@ -74,9 +74,9 @@ def _release_memory(device: torch.device) -> None:
     """Free what ended runs held. Their parts point at one another, so that it takes the garbage collector."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)  # no graph may end before its replays
-        CaptureSlot.drop_unused()
     gc.collect()
     if device.type == "cuda":
+        CaptureSlot.drop_unused()
         torch.cuda.empty_cache()
 
 

@@ -127,7 +127,7 @@ def class_names(splits: Splits) -> tuple[Any, ...]:
 def reference_graphs(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
     """Up to a thousand training graphs, with their vectors and without what only training needs."""
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
-    vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors") if name in graphs.extra}
+    vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors", "counts") if name in graphs.extra}
     return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
 
 

@@ -74,7 +74,7 @@ class MemoryBudget:
     def __init__(self, free_memory: Callable[[], float], release: Callable[[], None] = lambda: None) -> None:
         self._free_memory, self._release = free_memory, release
         self._initial = free_memory()
-        self._has_garbage = self._initial != math.inf  # of earlier fleets of this process
+        self.has_garbage = self._initial != math.inf  # of earlier fleets of this process
 
     def has_room(self, active: int) -> bool:
         """Whether one more run would fit beside `active` runs."""
@@ -84,14 +84,14 @@ class MemoryBudget:
 
     def release(self) -> bool:
         """Release what ended runs held; whether there was anything."""
-        had_garbage, self._has_garbage = self._has_garbage, False
+        had_garbage, self.has_garbage = self.has_garbage, False
         if had_garbage:
             self._release()
         return had_garbage
 
     def mark_ended(self) -> None:
         """A run has ended, and what it held is garbage."""
-        self._has_garbage = True
+        self.has_garbage = True
         if self._initial == math.inf:
             self.release()
 
@@ -126,6 +126,7 @@ class Scheduler:
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
         self._short_of_memory: set[int] = set()
+        self._alone: int | None = None  # the run that has had all memory since it started, if one has
         self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
 
     def run(self, budget: MemoryBudget) -> FleetResult:
@@ -157,6 +158,7 @@ class Scheduler:
                 if not budget.has_room(len(self.active)):
                     return False
                 del self.waiting[position]
+                self._alone = None if self.active or budget.has_garbage else index
                 self.active[index] = self._start(index, restarted)
                 return True
         return False
@@ -195,17 +197,16 @@ class Scheduler:
         return None
 
     def _postpone(self, index: int, budget: MemoryBudget) -> None:
-        """Put a run back among those that wait, to resume from its checkpoint.
+        """Put a run back among those that wait, to resume from its checkpoint; one that had all memory fails.
 
-        If ended runs held no memory that could be released, or that did not help, fewer run at a time from here on, and
-        a run alone fails.
+        If ended runs held no memory that could be released, or that did not help, fewer run at a time from here on.
         """
+        if index == self._alone:
+            self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
+            return
         released, is_first = budget.release(), index not in self._short_of_memory
         self._short_of_memory.add(index)
-        if not (released and is_first):
-            if len(self.active) == 1:
-                self.result.failures[index] = OutlandError("the GPU has not enough memory for this run alone")
-                return
+        if not (released and is_first) and len(self.active) > 1:
             self.width = len(self.active) - 1
             say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((index, True))

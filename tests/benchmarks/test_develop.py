@@ -1,0 +1,81 @@
+"""The prototype of a method of our own, and the table of the docs made of what was tried."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from outland.graphs import Batches
+from outland.methods import Progress, build_method, method_settings
+from tests.cases import SMALL
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from develop import SIZES, summary  # noqa: E402
+
+SPARE = f"{ROOT / 'benchmarks' / 'prototypes' / 'spare.py'}:Spare"
+
+
+@pytest.fixture
+def batch(motif):
+    return next(iter(Batches(motif.graphs, motif["train"][:32], 32)))
+
+
+def spare(motif, **changes):
+    torch.manual_seed(0)
+    return build_method(SPARE, motif.schema, SMALL, method_settings(SPARE, changes))
+
+
+def test_the_table_of_the_docs_is_that_of_the_log():
+    rows = [json.loads(line) for line in (ROOT / "results" / "development.jsonl").read_text().splitlines()]
+    text = (ROOT / "docs" / "ours.md").read_text()
+    assert text.partition("<!-- log -->\n")[2].partition("\n<!-- /log -->")[0] == summary(rows)
+    assert len(rows) == len({row["line"] for row in rows}) == 125
+
+
+def test_a_summary_is_a_mean_over_seeds():
+    rows = [
+        {
+            "line": f"middle m {seed} train.epochs=50 a.b=1",
+            "val": {"test": 50 + seed},
+            "id_val": {"test": 1.0},
+            "mask": {},
+        }
+        for seed in (0, 1)
+    ]
+    assert summary(rows).splitlines()[2] == "| m b=1 | – | – | – | – | 50.5 / 1.0 | – |"
+    assert all(max(train) < val < test for train, val, test in SIZES.values())
+
+
+def test_where_nothing_is_dropped_it_is_erm(motif, batch):
+    erm = build_method("erm", motif.schema, SMALL, method_settings("erm", {}))
+    method = spare(motif, blur=0, drop=0, least=0, absence=0, worth=0, statistics="both")
+    erm.load_state_dict({name: value for name, value in method.state_dict().items() if name.startswith("classifier")})
+    erm.eval()
+    method.eval()
+    risk = erm.loss(batch, Progress())["risk"].detach()
+    terms = {name: term.detach() for name, term in method.loss(batch, Progress()).items()}
+    assert float(terms["first"]) == float(terms["second"]) == pytest.approx(float(risk), rel=1e-6)
+    assert float(terms["worth"]) == 0.0
+
+
+@pytest.mark.parametrize("scorer", ["own", "shared"])
+def test_what_is_worth_more_is_dropped_less(motif, batch, scorer):
+    method = spare(motif, drop=0.8, least=0.1, scorer=scorer)
+    with torch.no_grad():
+        for bias, rate in ((-30.0, 0.8), (30.0, 0.1)):
+            method.last.weight.zero_()
+            method.last.bias.fill_(bias)
+            dropped = torch.stack([1 - method.augment(batch).edge for _ in range(40)])
+            assert float(dropped.mean()) == pytest.approx(rate, abs=0.02)
+            assert (dropped == dropped[:, batch.reverse]).all()
+    assert set(method.masks(batch)) == {"stable"}
+
+
+def test_the_worth_reaches_no_weight_of_the_classifier(motif, batch):
+    method = spare(motif, scorer="shared")
+    method.loss(batch, Progress())["worth"].backward()
+    assert all(parameter.grad is None for parameter in method.classifier.parameters())
+    assert float(method.last.weight.grad.abs().sum()) > 0
