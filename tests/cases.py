@@ -219,11 +219,10 @@ class MethodCase:
 
     def test_one_step_lowers_the_loss(self, motif):
         graphs = motif.graphs.select(motif["train"][:8])
-        lowered = 0
+        batch, lowered = doubled(whole(graphs)), 0
         for seed in range(20):
             method, stepper = self.ready(motif.schema, graphs, seed=seed)
             optimizer = stepper.optimizers[self.classifier_phase(stepper)]
-            batch = doubled(whole(graphs))
             first = stepper.backward(optimizer, batch, Progress())
             optimizer.adam.step()
             method.reseed(seed, torch.device("cpu"))  # the same draws: others make another loss

@@ -1,10 +1,12 @@
 """Data that many tests share. Motif is generated once for all test processes."""
 
+import gc
 import multiprocessing
 import os
+import pickle
 import signal
+from functools import partial
 from importlib.util import find_spec
-from multiprocessing import forkserver
 from pathlib import Path
 
 if not Path("/dev/nvidiactl").exists():  # no GPU: Triton interprets the kernels; it asks when it is first imported
@@ -16,7 +18,7 @@ from torch_geometric.data import Data
 
 from outland.datasets import DataFolder, find_dataset
 from outland.graphs import Batches, Cache, Features, GraphBatch, PackedGraphs, Schema, Splits, Task
-from tests.faults.harness import SERVER
+from tests.faults.harness import warm_server
 
 if "PYTEST_CURRENT_TEST" not in os.environ:  # set where a test has started another process
     torch.set_num_threads(1)
@@ -32,6 +34,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # until the tests are found: all that is imported stays
     if find_spec("pytest_timeout") is None:
         config.addinivalue_line("markers", "timeout(seconds): of one test")
 
@@ -49,6 +52,21 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         signal.alarm(0)
+
+
+def pytest_collection_finish():
+    gc.enable()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # libraries complain at the end of what they find not freed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_heap():
+    """The garbage collector passes over what earlier modules left: most of it is code, and takes it long."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -71,11 +89,36 @@ def warm_workers():
     """Worker processes are forked from a warm server: spawned ones import PyTorch for seconds, each of them."""
 
     def context(_: str):
-        forkserver.ensure_running()  # now: where a process is started, interrupts are held back
-        return SERVER
+        return warm_server()  # now: where a process is started, interrupts are held back
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("outland.workers.get_context", context)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def samples_read_once():
+    """Molecules that many tests read in this process are featurized for the first of them."""
+    from outland.chem import smiles
+
+    map_ordered, known = smiles.map_ordered, {}
+
+    def read(function, batch):
+        is_fault = os.environ.get("PYTEST_CURRENT_TEST", "").startswith("tests/faults")  # what is hostile is timed
+        if is_fault or any(type(text) is not str for _, text in batch):
+            return function(batch)
+        key = (function.keywords["options"], *batch)
+        if key not in known and len(known) == 50:
+            known.clear()
+        if key not in known:
+            known[key] = pickle.dumps(function(batch))
+        return pickle.loads(known[key])
+
+    def mapped(function, items, workers):
+        return map(partial(read, function), items) if workers < 2 else map_ordered(function, items, workers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smiles, "map_ordered", mapped)
         yield
 
 
@@ -105,7 +148,7 @@ def quick_shift(monkeypatch):
     """Shifts from a model's training graphs, measured roughly."""
     from outland.shift import ShiftSettings, measure_shift
 
-    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20)
+    rough = ShiftSettings(trials=1, most=60, folds=3, steps=20, samples=1000)
 
     def measure(*sides, settings, **rest):
         return measure_shift(*sides, settings=rough, **rest)
@@ -115,8 +158,6 @@ def quick_shift(monkeypatch):
 
 def make_fits_quick(monkeypatch):
     """Let fits happen in this process, with few trees."""
-    from functools import partial
-
     from outland.estimators.contenders import VECTOR_MODELS
 
     for name in ("forest", "boosting"):

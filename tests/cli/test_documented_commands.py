@@ -23,7 +23,7 @@ LESS = {
     "predict": "--no-shift",
     "explain": "--most 20",
     "train": "--set data.limit=40 --set backbone.width=8 --set train.epochs=1 --force --device cpu",
-    "shift": "--trials 1 --most 60 --set shift.steps=20 --set shift.folds=3 --device cpu",
+    "shift": "--trials 1 --most 60 --set shift.steps=20 --set shift.folds=3 --set shift.samples=1000 --device cpu",
     "tune": "--epochs 1 --limit 40 --set backbone.width=8 --device cpu",
     "study": "--seeds 1 --epochs 1 --limit 40 --only ERM/motif-base --set backbone.width=8 --device cpu",
 }

@@ -154,7 +154,19 @@ def test_the_folder_of_a_method_in_a_file_of_its_own(outland, sample, tmp_path):
         assert ran.exists()
         used(outland, folder, "bbbp.csv", "--trust-code")
         ran.unlink()
-    rough = ["--trials", "1", "--most", "60", "--set", "shift.steps=20", "--set", "shift.folds=3", "--trust-code"]
+    rough = [
+        "--trials",
+        "1",
+        "--most",
+        "60",
+        "--set",
+        "shift.steps=20",
+        "--set",
+        "shift.folds=3",
+        "--set",
+        "shift.samples=1000",
+        "--trust-code",
+    ]
     assert "training of m and bbbp.csv" in outland("shift", "--model", "m", "bbbp.csv", *rough).stdout
     ran.unlink()
     assert "--trust-code" in outland("shift", "--model", "m", "bbbp.csv", *rough[:-1]).stderr

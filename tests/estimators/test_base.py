@@ -158,7 +158,7 @@ def test_environments_reach_the_methods_that_ask():
 
 def test_a_fitted_model_measures_shifts(fitted):
     smiles, _ = bbbp()
-    settings = ShiftSettings(trials=1, most=60, folds=3, steps=40)
+    settings = ShiftSettings(trials=1, most=60, folds=3, steps=20, samples=1000, batch_size=32)
     same = fitted.measure_shift(smiles, settings)
     other = fitted.measure_shift(["C" * size + "O" for size in range(1, 61)], settings)
     assert same.covariate.mean < other.covariate.mean

@@ -1,6 +1,7 @@
 """What children do before they are killed. This module never trains when it is imported: a fork must be clean."""
 
 import contextlib
+import gc
 import os
 import random
 import resource
@@ -32,6 +33,7 @@ for late in (  # what is imported late is imported here: children are to work, n
     with contextlib.suppress(ImportError):
         import_module(late)
 torch.set_num_threads(1)
+gc.freeze()  # children collect their own garbage only, and share the memory of what is imported
 TABLE = Path(__file__).parents[1] / "data" / "bbbp.csv"
 SMALL = {"train": {"epochs": 24, "checkpoint_every": 1}, "data": {"limit": 24}, "backbone": {"width": 8, "layers": 3}}
 ROWS = ["ERM/motif-base", "VREx/motif-base", "AIA (released)/motif-base"]

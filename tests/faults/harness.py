@@ -7,7 +7,8 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,16 @@ def some(values: Sequence[Any]) -> Sequence[Any]:
     return values[:1] if REPETITIONS < 1 else values
 
 
+def warm_server() -> Any:
+    """The server that children are forked from, started where it finds what it is to import; else each imports it."""
+    with chdir(Path(__file__).parents[2]):
+        forkserver.ensure_running()
+    return SERVER
+
+
 def begin(work: Callable[..., Any], *given: Any, daemon: bool = True) -> Any:
     """A child at work; only one that is no daemon may have children of its own."""
+    warm_server()
     child = SERVER.Process(target=work, args=given, daemon=daemon)
     child.start()
     return child

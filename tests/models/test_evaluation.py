@@ -13,7 +13,7 @@ from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import PackedGraphs, Task
 from outland.models import evaluate_models
-from outland.models.evaluation import accuracy, auc, check_calibration, compare_outputs, metric_of, rmse
+from outland.models.evaluation import auc, check_calibration, compare_outputs, metric_of, rmse
 from outland.models.summary import Interval
 from tests.models.cases import SMALL, bbbp
 
@@ -34,7 +34,6 @@ def in_scaffolds(graphs: PackedGraphs, scaffold: torch.Tensor) -> PackedGraphs:
 def test_metrics():
     assert auc(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0, 0, 1, 1])) == 0.875
     assert auc(np.array([0.1, 0.2]), np.array([1, 1])) is None
-    assert accuracy(np.array([0, 1]), np.array([0, 0])) == 0.5
     assert rmse(np.array([1.0, 3.0]), np.array([1.0, 0.0])) == pytest.approx(3 / np.sqrt(2))
 
 

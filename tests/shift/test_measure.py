@@ -16,7 +16,7 @@ from outland.training import RunSpec, run
 from outland.training.run_folder import RunFolder
 from tests.shift.cases import QUICK, TINY, gcs_at, random_graphs
 
-ROUGH = ShiftSettings(trials=1, most=60, folds=3, steps=20)
+ROUGH = ShiftSettings(trials=1, most=60, folds=3, steps=20, samples=1000)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ METHODS = ("erm", "aia", "vrex", "irm", "groupdro")
 
 @pytest.fixture(scope="module")
 def by_two(motif, cache, tmp_path_factory):
-    """Weights after 20 steps, of each method and process."""
+    """Weights after nine steps, of each method and process."""
     out = tmp_path_factory.mktemp("two")
     assert as_ranks(by_ranks, cache.folder, out, METHODS) == [0, 0]
     return {path.stem: load_file(path) for path in out.glob("*.safetensors")}

@@ -118,6 +118,20 @@ def test_a_run_that_has_ended_is_let_go_before_the_next_begins(cache, tmp_path, 
     assert seen == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("by_caller", [False, True])
+def test_the_heap_is_frozen_while_runs_last_and_left_as_it_was(by_caller, cache, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Callback, "on_epoch_end", lambda *_: seen.append(gc.get_freeze_count()))
+    gc.freeze() if by_caller else gc.unfreeze()
+    try:
+        run_fleet(specs("erm", seeds=(1,)), tmp_path, device="cpu", cache=cache)
+        assert len(seen) == 3
+        assert all(seen)
+        assert bool(gc.get_freeze_count()) is by_caller
+    finally:
+        gc.freeze()
+
+
 def test_data_are_loaded_once(cache, tmp_path, monkeypatch):
     loads, load = [], fleet.load_splits
     monkeypatch.setattr(fleet, "load_splits", lambda *given: loads.append(given) or load(*given))

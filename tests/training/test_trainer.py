@@ -45,8 +45,9 @@ def test_one_seed_decides_everything(any_splits, name):
         run.fit()
     assert first.curves == again.curves
     assert first.curves != other.curves
+    weights = again.method.state_dict()
     for name, value in first.method.state_dict().items():
-        assert torch.equal(value, again.method.state_dict()[name])
+        assert torch.equal(value, weights[name])
 
 
 @pytest.mark.parametrize("name", ["erm", "aia", "aia:rdia", "aia:paper"])
@@ -63,10 +64,10 @@ def test_resumed_run_equals_the_uninterrupted_one(any_splits, tmp_path, name, st
     assert resumed.resume() == stop
     resumed.fit()
     assert resumed.curves == whole.curves
-    for key, value in whole.method.state_dict().items():
-        assert torch.equal(value, resumed.method.state_dict()[key]), key
-    for key, value in whole.stepper.state_dict().items():
-        assert torch.equal(value, resumed.stepper.state_dict()[key]), key
+    for one, other in ((whole.method, resumed.method), (whole.stepper, resumed.stepper)):
+        theirs = other.state_dict()
+        for key, value in one.state_dict().items():
+            assert torch.equal(value, theirs[key]), key
 
 
 def test_nan_loss_stops_the_run_with_step_term_and_last_checkpoint(any_splits, tmp_path):

@@ -1,4 +1,4 @@
-"""Twenty steps of a method, by one process or by two."""
+"""Nine steps of a method, by one process or by two."""
 
 import socket
 from dataclasses import replace
@@ -15,7 +15,7 @@ from outland.training.callbacks import Callback
 from tests.faults.children import as_rank
 from tests.faults.harness import begin
 
-STEPS = 20
+STEPS = 9  # three epochs
 
 
 class Counter(Callback):

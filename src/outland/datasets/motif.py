@@ -98,20 +98,19 @@ class _Sampler:
         """Draw the anchor of the motif, the noise edges and the label of a graph."""
         shape = template(base, width, motif)
         anchor = int(self.numpy.permutation(shape.base_size)[0])
-        noise = self._noise(shape, {*shape.edges, (anchor, shape.base_size)}, (len(shape.edges) + 1) // 20)
+        noise = self._noise(shape, (anchor, shape.base_size), (len(shape.edges) + 1) // 20)
         label = self.python.randint(0, 2) if self.python.random() < 0.1 else motif
         return (base, width, motif, anchor, label, environment), noise
 
-    def _noise(self, shape: Template, edges: set[Pair], attempts: int) -> list[Pair]:
-        randint, added = self.numpy.randint, []
+    def _noise(self, shape: Template, joint: Pair, attempts: int) -> list[Pair]:
+        randint, added = self.numpy.randint, list[Pair]()
         for _ in range(attempts):
             while True:
                 u, v = int(randint(0, shape.size)), int(randint(0, shape.size))
                 pair = (u, v) if u < v else (v, u)
-                if u != v and pair not in edges:
+                if u != v and pair not in shape.edges and pair != joint and pair not in added:
                     break
             if shape.free[u] or shape.free[v]:
-                edges.add(pair)
                 added.append(pair)
         return added
 
@@ -197,7 +196,7 @@ def _pack(drawn: list[tuple[Row, list[Pair]]]) -> PackedGraphs:
     edges_of, noise_of = [len(shape.array) for shape in shapes], [len(pairs) for pairs in noise]
     owner = np.tile(np.concatenate([np.repeat(graph, edges_of), graph, np.repeat(graph, noise_of)]), 2)
     pairs = np.concatenate([pairs, pairs[:, ::-1]])
-    order = np.lexsort((pairs[:, 1], pairs[:, 0], owner))
+    order = np.argsort((owner * nodes.max() + pairs[:, 0]) * nodes.max() + pairs[:, 1])  # no two are equal
     edge_index = torch.from_numpy(np.ascontiguousarray(pairs[order].T))
     node_counts, base_counts = torch.from_numpy(nodes), torch.from_numpy(base_size)
     edge_counts = torch.from_numpy(np.bincount(owner))

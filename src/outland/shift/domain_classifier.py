@@ -7,7 +7,7 @@ from itertools import count, islice
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from torch.optim.swa_utils import AveragedModel, update_bn
+from torch.optim.swa_utils import update_bn
 
 from outland.graphs import Batches, GraphBatch, Schema, Task
 from outland.nn import GraphNet, Mask
@@ -101,25 +101,27 @@ def train_domain_classifier(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = DomainClassifier(settings, schema, classes).to(device)
-    optimizer = torch.optim.SGD(net.parameters(), settings.lr, momentum=0.9, weight_decay=settings.weight_decay)
+    parameters: list[Tensor] = list(net.parameters())
+    average = [parameter.detach().clone() for parameter in parameters]
+    optimizer = torch.optim.SGD(parameters, settings.lr, momentum=0.9, weight_decay=settings.weight_decay)
     annealed = settings.steps // 2
     schedule = CosineAnnealingLR(optimizer, max(annealed, 1), eta_min=settings.lr / 2)
-    average = AveragedModel(net)
     for step, (batch, mask) in enumerate(islice(_training_batches(graphs, train, settings, seed), settings.steps)):
         _, logits = net((batch, mask))
         assert batch.environment is not None
         losses, share = nn.functional.cross_entropy(logits, batch.environment, reduction="none"), weight[batch.index]
         optimizer.zero_grad()
         ((losses * share).sum() / share.sum()).backward()
-        nn.utils.clip_grad_norm_(net.parameters(), _MAX_GRAD_NORM)
+        nn.utils.clip_grad_norm_(parameters, _MAX_GRAD_NORM)
         optimizer.step()
         if step < annealed:
             schedule.step()
         else:
-            average.update_parameters(net)
+            torch._foreach_lerp_(average, [parameter.detach() for parameter in parameters], 1 / (step - annealed + 1))
     with torch.no_grad():
-        update_bn(([inputs] for inputs in _batches(graphs, train)), average)
-    return average
+        torch._foreach_copy_(parameters, average)
+        update_bn(([inputs] for inputs in _batches(graphs, train)), net)
+    return net
 
 
 def _training_batches(

@@ -84,6 +84,9 @@ def _release_memory(device: torch.device) -> None:
 def _frozen_heap() -> Iterator[None]:
     """Context in which the garbage collector passes over what exists already: modules, mostly, which take it long."""
     gc.collect()
+    if gc.get_freeze_count():  # the caller sees to it
+        yield
+        return
     gc.freeze()
     try:
         yield

@@ -27,6 +27,7 @@ class PhaseOptimizer:
 
     def __init__(self, phase: Phase, settings: TrainSettings) -> None:
         self.phase, self.parameters = phase, phase.parameters()
+        self.modules = {part for module in phase.modules for part in module.modules()}
         decay = settings.weight_decay if phase.weight_decay is None else phase.weight_decay
         on_gpu = self.parameters[0].is_cuda
         rate = torch.tensor(phase.lr, device=self.parameters[0].device) if on_gpu else phase.lr
@@ -43,7 +44,7 @@ class Stepper:
     def __init__(self, method: Method, settings: TrainSettings) -> None:
         self.method, self.settings = method, settings
         self.optimizers = [PhaseOptimizer(phase, settings) for phase in method.phases()]
-        self.parameters = list(method.parameters())
+        self.parameters, self._modules = list(method.parameters()), list(method.modules())
         self._zeros: dict[nn.Parameter, Tensor] = {}
         self._ones: dict[tuple[torch.dtype, torch.Size], Tensor] = {}
         self.average = WeightAverage(method, settings.average) if settings.average else None
@@ -73,9 +74,9 @@ class Stepper:
 
     def backward(self, optimizer: PhaseOptimizer, batch: GraphBatch, progress: Progress) -> Terms:
         """Set `.grad` of a phase's parameters to the gradient of its loss; returns the loss terms."""
-        self.method.eval()
-        for module in optimizer.phase.modules:
-            module.train()
+        for module in self._modules:
+            if module.training != (module in optimizer.modules):  # setting it is slow
+                module.training = not module.training
         for parameter in self.parameters:
             parameter.requires_grad_(False)
         for parameter in optimizer.parameters:
