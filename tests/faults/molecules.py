@@ -32,6 +32,26 @@ def cubic(atoms: int, seed: int = 0, symbol: str = "C") -> str:
     return "".join(f"{symbol}{last if atom in (0, atoms - 1) else ''}{chords[atom]}" for atom in range(atoms))
 
 
+def woven(atoms: int, reach: int, seed: int = 0) -> str:
+    """The same in few characters: bonds across reach so far only, and their numbers are used again."""
+    generator, partner = random.Random(seed), dict[int, int]()
+    for atom in range(atoms):
+        free = [other for other in range(atom + 2, min(atom + reach, atoms)) if other not in partner]
+        if atom not in partner and free:
+            other = generator.choice(free)
+            partner |= {atom: other, other: atom}
+    numbers, given, text = list(range(10, 100)), dict[int, int](), ""
+    for atom in range(atoms):
+        text += "C1" if atom in (0, atoms - 1) else "C"
+        if partner.get(atom, -1) > atom:
+            given[atom] = numbers.pop(0)
+            text += f"%{given[atom]}"
+        elif atom in partner:
+            numbers.insert(0, given[partner[atom]])
+            text += f"%{numbers[0]}"
+    return text
+
+
 def complete(atoms: int) -> str:
     """Atoms each of which is bound to all others."""
     closures: list[list[str]] = [[] for _ in range(atoms)]

@@ -25,7 +25,7 @@ from outland.tables.reading import column_names, read_rows, require_columns
 from outland.tables.rows import write_quarantine
 from tests.faults.harness import bounded, finish, some
 from tests.faults.hostile import Tried
-from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
+from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro, woven
 from tests.models.cases import TABLE
 
 LIMIT = 1 << 20  # kilobytes that a child may take beyond what it has
@@ -181,7 +181,7 @@ def test_a_list_of_rows_set_aside_replaces_no_other_file(tmp_path, tally):
 
 
 RINGS = {
-    "chords": [cubic(1000), *(cubic(n, n) for n in (100, 300, 400, 500))],
+    "chords": [cubic(1000), woven(1000, 60), woven(590, 60), *(cubic(n, n) for n in (100, 300, 400, 500))],
     "ways around": [para_ring(n) for n in (9, 12, 16, 20, 30, 40, 60, 90)],
     "aromatic ways around": [para_ring(n).replace("C", "c") for n in (9, 16, 20, 30)],
     "all with all": [complete(n) for n in (10, 14, 20, 30)],
