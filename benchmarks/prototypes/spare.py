@@ -80,10 +80,8 @@ class Spare(Method[SpareSettings]):
         states = self.classifier.encoder(batch, None, first)
         before = self.classifier.head(self.classifier.readout(states, batch), batch)
         worth = self.worth(batch, first, states)
-        rate = settings.drop - (settings.drop - settings.least) * worth.detach()
         loses = self.uniform(batch.num_graphs + 1, batch) < (0.5 if settings.absence else 0.0)
-        taken = settings.least + (settings.take - settings.least) * worth.detach()
-        second = first * self.thin(batch, torch.where(loses[batch.edge_batch], taken, rate))
+        second = first * self.thin(batch, self.rate(worth.detach(), loses[batch.edge_batch]))
         with frozen_running_stats(self.classifier) if settings.statistics == "first" else nullcontext():
             after = self.classifier(batch, Mask.on_edges(second, batch))
         losses, known = label_losses(after, batch, self.schema.task)
@@ -109,6 +107,12 @@ class Spare(Method[SpareSettings]):
         score: Tensor = self.last(hidden).squeeze(1)
         return score.sigmoid()
 
+    def rate(self, worth: Tensor, loses: Tensor) -> Tensor:
+        """Rate at which the second thinning drops edges `[E]`: the evidence of graphs that lose it, else the rest."""
+        settings = self.settings
+        spared = settings.drop - (settings.drop - settings.least) * worth
+        return torch.where(loses, settings.least + (settings.take - settings.least) * worth, spared)
+
     def uniform(self, count: int, batch: GraphBatch) -> Tensor:
         """Numbers between 0 and 1."""
         return torch.rand(count, generator=self.random, device=batch.x.device)
@@ -126,5 +130,5 @@ class Spare(Method[SpareSettings]):
     def augment(self, batch: GraphBatch) -> Mask:
         """The second thinning of whole graphs, of what the label can spare."""
         whole = torch.ones(batch.num_edges, device=batch.x.device, dtype=self.last.weight.dtype)
-        rate = self.settings.drop - (self.settings.drop - self.settings.least) * self.worth(batch, whole)
+        rate = self.rate(self.worth(batch, whole), torch.zeros_like(batch.real_edges))
         return Mask.on_edges(self.thin(batch, rate), batch)

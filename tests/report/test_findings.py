@@ -29,7 +29,9 @@ def test_cells_that_have_only_begun_are_not_there():
 def test_ten_seeds_cannot_pass_a_correction_over_all_columns():
     lines = findings(made("covariate", scores, seeds=10))
     (sure,) = (line for line in lines if line.startswith("**How sure"))
-    assert sure.endswith("Of all 119 corrected at once, none would pass (with 10 seeds none can: p is 0.23 or more).")
+    assert sure.endswith(
+        "Of all 119 corrected at once, none would pass (with 10 seeds or fewer none can: p is 0.23 or more)."
+    )
 
 
 def test_a_worse_row_is_called_so():

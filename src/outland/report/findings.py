@@ -91,8 +91,8 @@ def _error_rates(compared: dict[str, dict[str, Comparison]]) -> str:
     """The chance of a false claim in a column and in any, and what is left when all columns are corrected at once."""
     tests = [test for column in compared.values() for test in column.values() if not math.isnan(test.p)]
     left = sum(p < LEVEL for p in holm([test.p for test in tests]))
-    weak = sorted({test.pairs for test in tests if len(tests) * min_p(test.pairs) >= LEVEL})
-    few = ", ".join(f"with {pairs} seeds none can: p is {len(tests) * min_p(pairs):.2g} or more" for pairs in weak)
+    weak = max((test.pairs for test in tests if len(tests) * min_p(test.pairs) >= LEVEL), default=0)
+    few = f"with {weak} seeds or fewer none can: p is {min(1.0, len(tests) * min_p(weak)):.2g} or more" if weak else ""
     any_column = f", in any of the {len(compared)} at most {min(100, 100 * LEVEL * len(compared)):.0f}%"
     return (
         f"**How sure that is:** a false one is in a column with a chance of {100 * LEVEL:.0f}% at most{any_column}; "

@@ -19,9 +19,9 @@ from outland.report.published import Published, paper_value
 from outland.report.study_text import ARROWS, format_value, piped
 from outland.storage.files import write_text
 from outland.studies import Column, Row, find_study
-from outland.studies.quantities import ID_TEST
+from outland.studies.quantities import ID_TEST, Quantity
 from outland.studies.results import Results
-from outland.studies.statistics import LEVEL, Summary
+from outland.studies.statistics import LEVEL
 from outland.studies.transfer import read_results
 
 _WIDTH = 120
@@ -96,7 +96,7 @@ def score_table(results: Results) -> str:
     compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
 
     def entry(row: Row, column: Column) -> str:
-        text = _scores(results.summary(row, column, quantity), study.seeds)
+        text = _scores(results, row, column, quantity)
         if marks[column.label].get(row.name) == "best":
             text = f"**{text}**"
         comparison = compared[column.label].get(row.name)
@@ -112,11 +112,17 @@ def _name(row: Row) -> str:
     return f"{row.label} ({row.group})" if row.group else row.label
 
 
-def _scores(summary: Summary | None, usual: int) -> str:
-    """Mean ± standard deviation, and the number of seeds where it is not the usual one; a dash for none."""
+def _scores(results: Results, row: Row, column: Column, quantity: Quantity) -> str:
+    """Mean ± standard deviation, and the number of seeds where it is not the usual one; a dash for none.
+
+    Where seeds are missing, it says of how many they are.
+    """
+    summary, planned = results.summary(row, column, quantity), results.study.default_count(row, column)
     if summary is None:
         return "–"
-    number = "" if summary.count == usual else f" ({summary.count})"
+    number = "" if summary.count == results.study.seeds else f" ({summary.count})"
+    if summary.count < planned:
+        number = f" ({summary.count} of {planned})"
     return format_value(Published(summary.mean, summary.std if summary.count > 1 else None), _DIGITS) + number
 
 
@@ -130,7 +136,8 @@ def _caption(results: Results) -> str:
     return (
         "Test score in %, ROC-AUC on molecules and accuracy elsewhere: ours, and below it *the paper's*. Mean ± "
         f"population standard deviation over {study.seeds} {study.repeats}, or as many as the brackets say; best of "
-        f"ours in bold. ▲ ▼ better or worse than {study.reference} by a sign-flip test over {study.repeats}, Holm's "
+        f"ours in bold, among cells whose runs are all there. ▲ ▼ better or worse than {study.reference} by a "
+        f"sign-flip test over {study.repeats}, Holm's "
         f"correction over the column, p < {LEVEL}. {study.note}"
     )
 
@@ -161,16 +168,12 @@ def _deviation(deviation: Deviation, letters: dict[Remark, str], remarks: Sequen
 
 def _inside(results: Results) -> list[str]:
     """The scores on new graphs of the training law, of the cells whose dataset has such a part."""
-    values = {cell.name: results.summary(cell.row, cell.column, ID_TEST) for cell in results.cells}
-    there = [cell for cell in results.cells if values[cell.name] is not None]
+    there = [cell for cell in results.cells if results.summary(cell.row, cell.column, ID_TEST) is not None]
     if not there:
         return []
     rows = list({cell.row.name: cell.row for cell in there}.values())
     columns = [column for column in results.columns if any(cell.column == column for cell in there)]
-    lines = [
-        [row.name, *(_scores(values[f"{row.name}/{column.label}"], results.study.seeds) for column in columns)]
-        for row in rows
-    ]
+    lines = [[row.name, *(_scores(results, row, column, ID_TEST) for column in columns)] for row in rows]
     text = (
         "The score of the same models on new graphs of the training law, where the dataset has such a part (id test), "
         "in %. The paper does not print it."

@@ -124,7 +124,7 @@ class Results:
         return summarize(values) if values else None
 
     def _whole_summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
-        """The summary of a cell that all its runs are there of; None of any other."""
+        """The summary of a cell whose runs are all there; None where some are missing."""
         counts = {cell.name: len(cell.specs) for cell in self.cells}
         summary = self.summary(row, column, quantity)
         return summary if summary is not None and summary.count >= counts[f"{row.name}/{column.label}"] else None
@@ -158,7 +158,7 @@ class Results:
     def planned_tests(self, column: Column, quantity: Quantity) -> list[PlannedTest]:
         """The study's planned row beside its reference, and beside its best rival.
 
-        That is the best mean of another method, among those that all their runs are there of.
+        That is the best mean of another method, among those whose runs are all there.
         """
         row = next((row for row in self.rows if row.name == self.study.planned), None)
         reference = None if row is None else self.reference(row)
