@@ -5,8 +5,8 @@
 A line of runs.txt is `DRAW METHOD SEED SETTINGS...`, as in `wheel-tree dropedge 0 backbone.pool=max`. Graphs are those
 of `--data-seed`, which is not the published one, so no test score here is of a published test part. A draw of bases,
 `VAL-TEST`, trains on the other three of wheel, tree, ladder, star and path, of which it has as many graphs; a draw of
-sizes, `middle` or `large`, trains on the smaller ones and is tested on the larger. (There are no more than 15 trees with
-a motif that differ, so scores on them go by steps.)
+sizes, `middle` or `large`, trains on the smaller ones and is tested on the larger. (No more than 15 trees with a
+motif differ, so scores on them go by steps.)
 
 All runs of the file are carried out side by side on a GPU, one after another elsewhere; each writes a line of JSON:
 scores of id validation, OOD validation and test by each selection rule after 70 % of the epochs, the course of the test
