@@ -54,11 +54,13 @@ def pytest_runtest_protocol(item):
         signal.alarm(0)
 
 
-def pytest_collection_finish():
-    gc.enable()
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
+    gc.enable()  # here, for the process that gives tests to others collects none, and only waits for them
 
 
 def pytest_unconfigure():
+    gc.enable()  # where the tests were not found
     gc.unfreeze()  # libraries complain at the end of what they find not freed
 
 

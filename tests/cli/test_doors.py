@@ -130,13 +130,20 @@ def test_the_folder_of_an_estimator(outland, sample, tmp_path):
     assert [int(row["outland_class"]) for row in rows] == model.predict(smiles).tolist()
 
 
-def test_the_folder_of_a_method_in_a_file_of_its_own(outland, sample, tmp_path):
+@pytest.fixture
+def own_method(outland, sample, tmp_path):
+    """Words of a fit by a method in a file of its own, its source, and the file that shows that it was run."""
     ran = tmp_path / "ran"
     source = guide_example() + f"\nopen({str(ran)!r}, 'w').close()\n"
     (tmp_path / "yours.py").write_text(source)
     words = [*TABLE[:-1], "yours.py:Yours", "--set", "method.strength=1", *SMALLER]
     done = outland("fit", *words, "--folds", "2", "--out", "m")
     assert done.returncode == 0, done.stderr
+    return words, source, ran
+
+
+def test_the_folder_of_a_method_in_a_file_of_its_own(outland, own_method, tmp_path):
+    words, _, ran = own_method
     assert outland("train", *words).returncode == 0
     record = RunRecord.read(run_folder(tmp_path) / "record.json")
     (tmp_path / "yours.py").unlink()  # the folder has all that is needed
@@ -154,23 +161,19 @@ def test_the_folder_of_a_method_in_a_file_of_its_own(outland, sample, tmp_path):
         assert ran.exists()
         used(outland, folder, "bbbp.csv", "--trust-code")
         ran.unlink()
-    rough = [
-        "--trials",
-        "1",
-        "--most",
-        "60",
-        "--set",
-        "shift.steps=20",
-        "--set",
-        "shift.folds=3",
-        "--set",
-        "shift.samples=1000",
-        "--trust-code",
-    ]
-    assert "training of m and bbbp.csv" in outland("shift", "--model", "m", "bbbp.csv", *rough).stdout
+
+
+def test_the_source_of_a_method_is_kept_in_its_folder_and_runs_only_unchanged(outland, own_method, tmp_path):
+    _, source, ran = own_method
     ran.unlink()
-    assert "--trust-code" in outland("shift", "--model", "m", "bbbp.csv", *rough[:-1]).stderr
+    rough = ["--trials", "1", "--most", "60"]
+    for setting in ("steps=20", "folds=3", "samples=1000"):
+        rough += ["--set", f"shift.{setting}"]
+    assert "--trust-code" in outland("shift", "--model", "m", "bbbp.csv", *rough).stderr
     assert not ran.exists()
+    done = outland("shift", "--model", "m", "bbbp.csv", *rough, "--trust-code")
+    assert "training of m and bbbp.csv" in done.stdout
+    ran.unlink()
     assert (tmp_path / "m" / "method.py").read_text() == source
     assert "loading the model runs it, if you say so" in (tmp_path / "m" / "README.md").read_text()
     (tmp_path / "m" / "method.py").write_text(source.replace("h.square()", "h.abs()"))

@@ -16,6 +16,7 @@ import torch
 import outland.cli
 from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
+from outland.models import table_predictions
 from outland.studies import find_study
 from outland.studies.engines.local import LocalEngine
 from outland.studies.runner import run_study
@@ -39,6 +40,7 @@ SMALL = {"train": {"epochs": 24, "checkpoint_every": 1}, "data": {"limit": 24}, 
 ROWS = ["ERM/motif-base", "VREx/motif-base", "AIA (released)/motif-base"]
 SEEDS = 3 if REPETITIONS >= 1 else 1
 RUNS = SEEDS * len(ROWS)
+BLOCK = 64  # rows predicted at once, of a table of hundreds
 FEW = ["train.epochs=6", "train.checkpoint_every=1", "data.limit=24", "backbone.width=8"]
 
 
@@ -87,6 +89,21 @@ def command(words: list[str], log: Path, cache: Path, largest: int | None = None
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     outland.cli.main()
+
+
+def predict(words: list[str], log: Path, cache: Path, place: int = 0) -> None:
+    """`outland predict` by blocks of `BLOCK` rows; dies where it comes to the `place`-th of them."""
+    table_predictions._ROWS, predicted, blocks = BLOCK, table_predictions._predicted_rows, 0
+
+    def dying(*given):
+        nonlocal blocks
+        blocks += 1
+        if blocks == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return predicted(*given)
+
+    table_predictions._predicted_rows = dying
+    command(words, log, cache)
 
 
 def as_rank(rank: int, port: int, work, *given) -> None:

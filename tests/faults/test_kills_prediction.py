@@ -1,11 +1,13 @@
 """kill -9 while a table is predicted: the file is whole or not there, and the next attempt gives the same rows."""
 
+import signal
+
 import pytest
 
 from outland.models import load_model
 from outland.storage.snapshots import read_snapshot
 from tests.faults import children
-from tests.faults.harness import REPETITIONS, Killer, finish, scaled, status, told
+from tests.faults.harness import REPETITIONS, Killer, finish, scaled, some, status, told
 from tests.faults.hostile import resealed
 
 pytestmark = pytest.mark.faults
@@ -29,18 +31,22 @@ def test_predictions(model, tmp_path, tally):
     (tmp_path / "killed").mkdir()
     whole, out = tmp_path / "whole.csv", tmp_path / "killed" / "out.csv"
     words = ["predict", str(model), str(table), "--no-shift", "--out"]
-    length = finish(children.command, [*words, str(whole)], log, tmp_path / "cache")
+    length = finish(children.predict, [*words, str(whole)], log, tmp_path / "cache")
+    blocks = some((5, 1, 2, 9))
+    for block in blocks:
+        assert status(children.predict, [*words, str(out)], log, tmp_path / "cache", block) == -signal.SIGKILL
+        assert not out.exists()  # though rows of earlier blocks were written
     killer = Killer(seed=5)
     while killer.kills < scaled(15):
-        if killer.let(length, children.command, [*words, str(out)], log, tmp_path / "cache"):
+        if killer.let(length, children.predict, [*words, str(out)], log, tmp_path / "cache"):
             assert not out.exists() or out.read_bytes() == whole.read_bytes()
         else:
             assert out.read_bytes() == whole.read_bytes()
         out.unlink(missing_ok=True)
-    finish(children.command, [*words, str(out)], log, tmp_path / "cache")
+    finish(children.predict, [*words, str(out)], log, tmp_path / "cache")
     assert out.read_bytes() == whole.read_bytes()
     assert list(out.parent.iterdir()) == [out]  # nothing half-written is left
-    tally("kills", "prediction", killer.kills)
+    tally("kills", "prediction", killer.kills + len(blocks))
 
 
 def test_a_prediction_on_a_disk_that_fills(model, small_disk, tmp_path, tally):

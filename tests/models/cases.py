@@ -1,6 +1,7 @@
 """Molecules and small models that several rooms' tests share."""
 
 import csv
+import json
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from outland.models import TrainedModel, TrainingSummary
 from outland.models.calibration import Calibration
 from outland.models.trees import fit_forest
 from outland.spec import RunSpec
+from outland.storage.files import canonical_json, digest
 from tests.conftest import SAMPLES
 
 SMALL = {"width": 16, "layers": 3}
@@ -59,3 +61,21 @@ def forest_model(task: Task, graphs: PackedGraphs, **rest: Any) -> TrainedModel:
         training=TrainingSummary(epochs=0, best_epoch=0, seconds=1.0, graphs={"train": len(graphs)}),
         **rest,
     )
+
+
+def resealed(folder, change):
+    """The folder after an honest change of its values."""
+    path = folder / "state.json"
+    state = json.loads(path.read_text())
+    state.pop("seal")
+    change(state["values"])
+    path.write_text(json.dumps({**state, "seal": digest(canonical_json(state))}))
+    return folder
+
+
+def set_in(values, path, value):
+    """Set a value by its dotted path."""
+    *way, last = path.split(".")
+    for name in way:
+        values = values[int(name) if name.isdigit() else name]
+    values[last] = value

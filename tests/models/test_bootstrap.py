@@ -48,3 +48,13 @@ def test_metrics_of_nothing_are_undefined():
         assert np.isnan(metric(nothing, nothing, weights)).all()
     assert weighted_accuracy(np.array([0.0, 1.0]), np.zeros(2), np.ones((1, 2))) == 0.5
     assert np.isnan(weighted_rmse(np.ones(2), np.zeros(2), np.zeros((1, 2)))).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.parametrize("metric", [weighted_auc, weighted_accuracy, weighted_rmse])
+def test_what_is_not_finite_gives_no_score_where_it_is_drawn(metric, odd):
+    score, y = np.array([odd, 0.0, 1.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0, 1.0, 0.0])
+    drawn, without = metric(score, y, np.array([[1.0, 1, 1, 1, 1], [0.0, 1, 1, 2, 1]]))
+    assert np.isnan(drawn)
+    assert without == metric(score[1:], y[1:], np.array([[1.0, 1, 2, 1]]))[0]
+    assert np.isfinite(without)

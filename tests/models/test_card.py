@@ -46,5 +46,11 @@ def test_the_card_has_scores_where_they_were_taken(fitted):
     assert "On the held-out rows it said 50% on average where 55% are '1', and called 70% right." in text
 
 
+def test_the_card_mentions_held_out_rows_without_a_finite_prediction(fitted):
+    scores = [part_score("test", 0.8, 30, not_finite=1)]
+    text = card(replace(fitted.model_, assessment=Assessment(scores=scores)))
+    assert "\na\\_b: 1 more row left out, whose predictions are not finite.\n" in text
+
+
 def test_names_mean_nothing_in_markdown():
     assert escape("<b>|_x_`\n[1]*#\\") == "\\<b\\>\\|\\_x\\_' \\[1\\]\\*\\#\\\\"

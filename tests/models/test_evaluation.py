@@ -14,6 +14,7 @@ from outland.estimators.inputs import read_inputs
 from outland.graphs import PackedGraphs, Task
 from outland.models import evaluate_models
 from outland.models.evaluation import auc, check_calibration, compare_outputs, metric_of, rmse
+from outland.models.model import Predictions
 from outland.models.summary import Interval
 from tests.models.cases import SMALL, bbbp
 
@@ -124,6 +125,45 @@ def test_the_mean_is_judged_on_the_held_out_rows():
     assert score.mean_error == pytest.approx(1 - model.model_.task.mean[0])  # all of them are 1
     assert score.score.value == pytest.approx(np.sqrt(np.square(model.predict(smiles[40:]) - 1).mean()))
     assert (score.metric, score.rare, score.calibration) == ("rmse", None, None)
+
+
+def spoiled(predictions: Predictions, rows: slice, value: float) -> Predictions:
+    """The predictions with a number that is not finite in these rows."""
+    outputs = predictions.outputs.clone()
+    outputs[rows] = value
+    return replace(predictions, outputs=outputs)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_rows_whose_predictions_are_not_finite_are_left_out_and_counted(fitted, value):
+    graphs = labelled(298)
+    graphs.y[:10] = float("nan")
+    predictions = fitted.model_.predict(graphs)
+    (found,) = evaluate_models([fitted.model_], graphs, predictions=[spoiled(predictions, slice(40), value)])
+    rest = Predictions(predictions.outputs[40:])
+    (expected,) = evaluate_models([fitted.model_], graphs.select(torch.arange(40, 298)), predictions=[rest])
+    assert (found.rows, found.not_finite, expected.not_finite) == (258, 30, 0)  # ten of the forty have no label
+    assert found == expected.model_copy(update={"not_finite": 30})
+    both = [predictions, spoiled(predictions, slice(40), value)]
+    (beside,) = evaluate_models([fitted.model_] * 2, graphs, predictions=both)
+    assert (beside.score, beside.difference.value, beside.not_finite) == (expected.score, 0.0, 30)  # the same rows
+    nothing = [spoiled(predictions, slice(None), value)]
+    (none,) = evaluate_models([fitted.model_], graphs, predictions=nothing)
+    assert (none.rows, none.not_finite, none.score.value, none.calibration) == (0, 288, None, None)
+    assert none.left_out == "288 more rows left out, whose predictions are not finite"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
+def test_outputs_that_are_not_finite_have_no_score_beside_others(kind, value):
+    y = np.array([[0.0, 1.0], [1.0, 0.0]] * 20)[:, : 1 if kind == "multiclass" else 2]
+    good = np.random.default_rng(0).normal(size=(40, 2))
+    odd = good.copy()
+    odd[3, 0] = value
+    metric = {"binary": "rocauc", "multiclass": "accuracy", "regression": "rmse"}[kind]
+    (first, _), (second, difference) = compare_outputs([good, odd], y, np.arange(40.0), Task(kind, 2, metric))
+    assert first.value is not None
+    assert (second, difference) == (Interval(value=None), Interval(value=None))
 
 
 def test_graphs_with_other_labels_are_refused(fitted):

@@ -11,7 +11,13 @@ from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.models.summary import CalibrationCheck, Interval, PartScore
 from outland.models.table_predictions import TableReport
-from outland.report.summaries import evaluation_notes, evaluation_table, prediction_lines, print_record
+from outland.report.summaries import (
+    evaluation_notes,
+    evaluation_table,
+    prediction_lines,
+    print_record,
+    score_sentence,
+)
 from outland.tables.duplicates import text_hash
 from outland.training import RunSpec, run
 from tests.models.cases import SMALL, bbbp
@@ -98,6 +104,16 @@ def test_numbers_have_the_error_of_the_mean_beside_them():
         ["target", "rows", "root mean squared error", "95% interval", "RMSE of the training mean"],
         ["y", "1,200", "0.500", "–", "0.750"],
     ]
+
+
+def test_rows_without_a_finite_prediction_are_mentioned(fitted):
+    score, words = part_score(score=Interval(value=0.8), not_finite=3), "3 more rows left out"
+    assert evaluation_notes(fitted.model_, read_inputs(["C"]).graphs, [score]) == [
+        f"y: {words}, whose predictions are not finite."
+    ]
+    assert score_sentence(score).endswith(f"on 1,200 rows; {words}, whose predictions are not finite")
+    none = score.model_copy(update={"score": Interval(value=None), "rows": 0})
+    assert score_sentence(none).startswith(f"labels of y: 0 rows, too few to score; {words}")
 
 
 def test_notes_on_few_rows_and_on_rows_of_the_training(fitted):

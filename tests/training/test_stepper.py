@@ -36,6 +36,57 @@ def test_every_step_draws_new_seeds_once(motif, monkeypatch):
         assert len(renewed) == step + 1
 
 
+class Frozen(torch.nn.Module):
+    """Two layers, of which the first stays as it is in all training."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.calls = torch.nn.Dropout(), torch.nn.Dropout(), []
+
+    def train(self, mode=True):
+        self.calls.append(mode)
+        super().train(mode)
+        self.first.train(False)
+        return self
+
+
+def test_modes_are_set_by_what_modules_have_of_their_own(motif):
+    method, batch = prepared(motif)
+    method.frozen, seen, risk = Frozen(), [], method.loss
+
+    def loss(batch, progress):
+        seen.append((method.frozen.first.training, method.frozen.second.training, method.classifier.training))
+        return risk(batch, progress)
+
+    method.phases = lambda: [Phase("risk", (method,), loss, 0.1)]
+    stepper = Stepper(method, TrainSettings())
+    for step in range(3):
+        stepper.step(batch, Progress(0, 1, step))
+    assert seen == [(False, True, True)] * 3
+    assert method.frozen.calls == [False, True]  # once, for nothing has changed since
+    method.eval()  # as an evaluation does
+    stepper.step(batch, Progress(0, 1, 3))
+    assert seen[3] == (False, True, True)
+
+
+def test_phases_change_modes_and_those_of_modules_that_came_later(motif):
+    method, batch = prepared(motif)
+    method.other, seen, risk = torch.nn.ModuleList([torch.nn.Linear(1, 1)]), [], method.loss
+
+    def loss(batch, progress):
+        seen.append((method.classifier.training, *(module.training for module in method.other.modules())))
+        return {**risk(batch, progress), "other": method.other[0].weight.square().sum()}
+
+    names = {"risk": method.classifier, "other": method.other}
+    method.phases = lambda: [Phase(name, (module,), loss, 0.1) for name, module in names.items()]
+    stepper = Stepper(method, TrainSettings())
+    stepper.step(batch, Progress(0, 1, 0))
+    method.other.append(torch.nn.Dropout())
+    stepper.step(batch, Progress(0, 1, 1))
+    assert seen[:2] == [(True, False, False), (False, True, True)]
+    assert seen[2:] == [(True, False, False, False), (False, True, True, True)]
+
+
 def test_a_phase_without_a_gradient_is_an_error(motif):
     method, batch = prepared(motif)
     method.loss = lambda batch, progress: {"risk": torch.tensor(1.0)}

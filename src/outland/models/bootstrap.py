@@ -32,23 +32,29 @@ def draw_groups(measure: Callable[[Array], Array], groups: Array, seed: int, cou
 
 
 def weighted_auc(score: Array, y: Array, weights: Array) -> Array:
-    """ROC-AUC `[draws]`; NaN where there is one class only. All sums are of whole numbers, and exact."""
+    """ROC-AUC `[draws]`; NaN where there is one class only, or a score is not finite. All sums are exact."""
     yes, no = np.flatnonzero(y == 1), np.flatnonzero(y != 1)
     no = no[np.argsort(score[no])]
     below = np.pad(np.cumsum(weights[:, no], axis=1), ((0, 0), (1, 0)))
     first, last = (np.searchsorted(score[no], score[yes], side) for side in ("left", "right"))
     wins = (weights[:, yes] * (below[:, first] + below[:, last])).sum(1) / 2
-    return ratio(wins, weights[:, yes].sum(1) * below[:, -1])
+    return _defined(ratio(wins, weights[:, yes].sum(1) * below[:, -1]), score, weights)
 
 
 def weighted_accuracy(classes: Array, y: Array, weights: Array) -> Array:
-    """Share of right classes `[draws]`; NaN where there are no rows."""
-    return ratio(weights @ (classes == y), weights.sum(1))
+    """Share of right classes `[draws]`; NaN where there are no rows, or a class is not finite."""
+    return _defined(ratio(weights @ (classes == y), weights.sum(1)), classes, weights)
 
 
 def weighted_rmse(numbers: Array, y: Array, weights: Array) -> Array:
-    """Root mean squared error `[draws]`; NaN where there are no rows."""
-    result: Array = np.sqrt(ratio(weights @ np.square(numbers - y), weights.sum(1)))
+    """Root mean squared error `[draws]`; NaN where there are no rows, or a number is not finite."""
+    errors = np.square(np.where(np.isfinite(numbers), numbers, y) - y)  # nothing times infinity is no number
+    return _defined(np.sqrt(ratio(weights @ errors, weights.sum(1))), numbers, weights)
+
+
+def _defined(values: Array, predicted: Array, weights: Array) -> Array:
+    """The values `[draws]`, NaN in draws of rows whose prediction is not finite, which would have a rank."""
+    result: Array = np.where(weights @ ~np.isfinite(predicted) > 0, np.nan, values)
     return result
 
 

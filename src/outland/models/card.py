@@ -78,6 +78,7 @@ def _scores(model: TrainedModel) -> str:
     classes = [escape(name) for name in model.classes]
     held_out = model.assessment.of("test")
     sentences = [calibration_sentence(score, model.spec.domain, classes) for score in held_out[:1]]
+    sentences += [f"{escape(score.target)}: {score.left_out}." for score in held_out if score.left_out]
     return "\n\n".join(["## How good it is", "\n".join(lines), *filter(None, sentences)])
 
 

@@ -36,7 +36,8 @@ def evaluate_models(
 
     Intervals are 95 % bootstrap intervals over scaffolds, a thousand draws, the same for every model: molecules of one
     scaffold are alike, so that drawing single molecules would make intervals too narrow. Those without rings have no
-    scaffold in common and are drawn singly. Few scaffolds give no interval.
+    scaffold in common and are drawn singly. Few scaffolds give no interval. Rows whose prediction by a model is not
+    finite are left out, as `outland predict` does, and counted.
 
     Args:
         models: one, or two of the same task.
@@ -51,16 +52,18 @@ def evaluate_models(
     if labels.shape[1] != len(models[0].targets):
         count = counted(labels.shape[1], "label")
         raise OutlandError(f"the graphs have {count} each, and the model predicts {len(models[0].targets)}")
+    finite = np.logical_and.reduce([one.are_finite for one in predictions])
     scores = []
     for number, target in enumerate(models[0].targets):
-        y = labels[:, number]
+        y = np.where(finite, labels[:, number], np.nan)
         known = ~np.isnan(y)
         columns = [_ranked(model, one, number) for model, one in zip(models, predictions, strict=True)]
         score = _score(models[0], columns, y, known, groups, seed)
         mean_error = _mean_error(models[0], y[known], number)
         calibration = check_calibration(models[0], predictions[0], y, number)
         named = {"part": part, "target": target, "calibration": calibration, "mean_error": mean_error}
-        scores.append(score.model_copy(update=named))
+        left_out = int((~np.isnan(labels[:, number]) & ~finite).sum())
+        scores.append(score.model_copy(update={**named, "not_finite": left_out}))
     return scores
 
 
@@ -69,7 +72,8 @@ def compare_outputs(
 ) -> list[tuple[Interval, Interval]]:
     """Score of each of several outputs `[n, outputs]`, the mean over targets, and its difference from the first's.
 
-    Intervals are paired: in each draw of groups all are scored on the same rows.
+    Intervals are paired: in each draw of groups all are scored on the same rows. Outputs of which one is not finite
+    have no score.
 
     Args:
         outputs: logits, log-probabilities of classes, or numbers in the units of the labels.
@@ -79,6 +83,7 @@ def compare_outputs(
         seed: of the bootstrap.
     """
     ranked = [each.argmax(1)[:, None].astype(np.float64) if task.kind == "multiclass" else each for each in outputs]
+    ranked = [one if np.isfinite(each).all() else one * np.nan for one, each in zip(ranked, outputs, strict=True)]
     targets, metric = y.shape[1], _METRICS[task.kind][1]
     known = ~np.isnan(y)
 

@@ -54,7 +54,7 @@ class PartScore(Plain):
     Attributes:
         part, target: which.
         metric: what is measured.
-        rows: with a label.
+        rows: with a label and a finite prediction.
         groups: scaffolds, and single molecules without rings.
         score: of the model.
         reference: of ERM trained in the same way, where it was.
@@ -62,6 +62,7 @@ class PartScore(Plain):
         rare: rows of the rarer of two classes.
         calibration: of a classifier.
         mean_error: RMSE of always predicting the training mean, where numbers are predicted.
+        not_finite: rows with a label that are left out, for a prediction of theirs is not finite.
     """
 
     part: str
@@ -75,6 +76,7 @@ class PartScore(Plain):
     rare: int | None = None
     calibration: CalibrationCheck | None = None
     mean_error: float | None = None
+    not_finite: int = 0
 
     @property
     def too_few(self) -> str:
@@ -85,6 +87,12 @@ class PartScore(Plain):
             return ""
         few = counted(self.rows, "row") if self.rows < _FEWEST else f"{counted(self.rare, 'row')} of one class"
         return f"too few to judge ({few})"
+
+    @property
+    def left_out(self) -> str:
+        """A remark on rows that are left out; empty where there are none."""
+        rows = counted(self.not_finite, "more row")
+        return f"{rows} left out, whose predictions are not finite" if self.not_finite else ""
 
 
 class ShiftSummary(Plain):

@@ -93,19 +93,21 @@ def flag_table(model: TrainedModel, scores: Sequence[PartScore]) -> Table:
 def score_sentence(score: PartScore) -> str:
     """A target's score on the labels that a predicted table has."""
     metric, number = score.metric, score.score
+    left_out = f"; {score.left_out}" if score.left_out else ""
     if number.value is None:
-        return f"labels of {score.target}: {counted(score.rows, 'row')}, too few to score"
+        return f"labels of {score.target}: {counted(score.rows, 'row')}, too few to score{left_out}"
     between = (
         "" if number.low is None else f" ({format_score(number.low, metric)} to {format_score(number.high, metric)})"
     )
     unit = "" if metric == "rmse" else " %"
     found = f"{METRICS[metric]} {format_score(number.value, metric)}{unit}{between}"
-    return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}"
+    return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}{left_out}"
 
 
 def evaluation_notes(model: TrainedModel, graphs: PackedGraphs, scores: Sequence[PartScore]) -> list[str]:
-    """Targets with too few rows to judge, and rows that the model was trained on."""
+    """Targets with too few rows to judge, rows without a prediction, and rows that the model was trained on."""
     notes = [f"{score.target}: the rows are {score.too_few}." for score in scores if score.too_few]
+    notes += [f"{score.target}: {score.left_out}." for score in scores if score.left_out]
     if "hash" in graphs.extra and len(model.training_hashes):
         seen = int(torch.isin(graphs.extra["hash"], model.training_hashes).sum())
         notes += training_rows_notes(seen, len(graphs))

@@ -27,7 +27,6 @@ class PhaseOptimizer:
 
     def __init__(self, phase: Phase, settings: TrainSettings) -> None:
         self.phase, self.parameters = phase, phase.parameters()
-        self.modules = {part for module in phase.modules for part in module.modules()}
         decay = settings.weight_decay if phase.weight_decay is None else phase.weight_decay
         on_gpu = self.parameters[0].is_cuda
         rate = torch.tensor(phase.lr, device=self.parameters[0].device) if on_gpu else phase.lr
@@ -44,7 +43,8 @@ class Stepper:
     def __init__(self, method: Method, settings: TrainSettings) -> None:
         self.method, self.settings = method, settings
         self.optimizers = [PhaseOptimizer(phase, settings) for phase in method.phases()]
-        self.parameters, self._modules = list(method.parameters()), list(method.modules())
+        self.parameters = list(method.parameters())
+        self._modes: tuple[Phase, dict[nn.Module, bool]] | None = None  # whose they are, and what they became
         self._zeros: dict[nn.Parameter, Tensor] = {}
         self._ones: dict[tuple[torch.dtype, torch.Size], Tensor] = {}
         self.average = WeightAverage(method, settings.average) if settings.average else None
@@ -74,9 +74,7 @@ class Stepper:
 
     def backward(self, optimizer: PhaseOptimizer, batch: GraphBatch, progress: Progress) -> Terms:
         """Set `.grad` of a phase's parameters to the gradient of its loss; returns the loss terms."""
-        for module in self._modules:
-            if module.training != (module in optimizer.modules):  # setting it is slow
-                module.training = not module.training
+        self._set_modes(optimizer.phase)
         for parameter in self.parameters:
             parameter.requires_grad_(False)
         for parameter in optimizer.parameters:
@@ -87,6 +85,22 @@ class Stepper:
         for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
             parameter.grad = gradient
         return terms
+
+    def _set_modes(self, phase: Phase) -> None:
+        """Put the modules of a phase in training mode and all others in evaluation mode.
+
+        `eval` and `train` are slow, and left out where the modes are still those that they gave to this phase. These
+        may be others than were asked for: a module that stays frozen has a `train` of its own.
+        """
+        if self._modes == (phase, self._current_modes()):
+            return
+        self.method.eval()
+        for module in phase.modules:
+            module.train()
+        self._modes = phase, self._current_modes()
+
+    def _current_modes(self) -> dict[nn.Module, bool]:
+        return {module: module.training for module in self.method.modules()}
 
     def _gradients(self, optimizer: PhaseOptimizer, terms: Terms, batch: GraphBatch) -> list[Tensor]:
         if not isinstance(terms, dict):
