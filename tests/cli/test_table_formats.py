@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import sys
+import uuid
 
 import pytest
 
@@ -41,6 +42,21 @@ def test_a_table_goes_from_format_to_format(outland, sample, model_folder, tmp_p
     assert len(plain) > 30  # the tag of a chiral atom follows the order of atoms in the SMILES
     for before, after in plain:
         assert float(after["outland_probability"]) == pytest.approx(float(before["outland_probability"]), abs=1e-5)
+
+
+def test_names_that_are_uuids_are_copied(outland, model_folder, tmp_path, monkeypatch):
+    import pyarrow
+    import pyarrow.parquet
+
+    monkeypatch.chdir(tmp_path)
+    names = [uuid.UUID(int=number) for number in (1, 2)]
+    stored = pyarrow.array([name.bytes for name in names], pyarrow.binary(16))
+    column = pyarrow.ExtensionArray.from_storage(pyarrow.uuid(), stored)
+    pyarrow.parquet.write_table(pyarrow.table({"smiles": ["CCO", "CCN"], "name": column}), "t.parquet")
+    for out in ("out.csv", "out.parquet"):
+        done = outland("predict", str(model_folder), "t.parquet", "--no-shift", "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert [row["name"] for row in read_rows(tmp_path / out)] == [str(name) for name in names]
 
 
 def test_standard_input_and_output(outland, sample, model_folder, monkeypatch):

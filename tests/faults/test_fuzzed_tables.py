@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from outland.chem.limits import graph_problem, text_problem
 from outland.chem.smiles import MoleculeOptions, has_invalid_utf8, read_block, read_molecules
 from outland.errors import OutlandError
+from outland.tables import parquet
 from outland.tables.cells import parse_limit, parse_number
 from outland.tables.columns import find_smiles_column
 from outland.tables.labels import infer_labels
 from outland.tables.reading import column_names, read_rows, smiles_texts
 from outland.tables.writing import written_table
 from tests.faults.fuzzing import fuzz, mutated_bytes
-from tests.faults.harness import scaled
+from tests.faults.harness import finish, scaled
 from tests.faults.hostile import Tried, damaged, many
 from tests.faults.molecules import C60, complete, cubic, ladder, para_ring, polyphenyl, spiro
 from tests.faults.test_hostile_tables import LETTERS, MOLECULES, TABLE
@@ -101,6 +102,25 @@ def test_a_parquet_file_that_ends_pyarrow_ends_no_command(tmp_path, monkeypatch,
     with pytest.raises(OutlandError, match="what it says about its columns does not fit together"):
         read(path)
     tally("inputs", "tables of any format", 2)
+
+
+def test_damage_where_a_parquet_file_says_its_sizes_ends_no_process(tmp_path, tally):
+    """Which bytes pyarrow aborts at is its own affair; what reads the table goes on after every one of them."""
+    path = tmp_path / "t.parquet"
+    whole = _parquet(path)
+    footer = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
+    places = [*range(footer, footer + 200, 3), *range(footer + 200, len(whole) - 8, 60)]
+    finish(_read_damaged, path, whole, places)
+    tally("inputs", "tables of any format", len(places))
+
+
+def _read_damaged(path: Path, whole: bytes, places: list[int]) -> None:
+    """For a child: read the file with each of these bytes damaged, as one whose columns are all too large."""
+    parquet._MAX_CHUNK = 100
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(OutlandError, match=r"\w+ \w+"):
+            list(read_rows(path))
 
 
 def _parquet(path: Path) -> bytes:

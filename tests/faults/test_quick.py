@@ -63,7 +63,7 @@ def test_a_name_of_many_parts_is_refused_at_once(tmp_path, name, tally):
 
     (tmp_path / "mine.toml").write_text(name.format(".".join(["a"] * 500_000)))
     started = time.process_time()
-    with pytest.raises(OutlandError, match="is not TOML: a line with more than 100 dots"):
+    with pytest.raises(OutlandError, match=r"mine\.toml: more than 100 dots in the names of a line"):
         find_recipe(str(tmp_path / "mine.toml"))
     assert time.process_time() - started < 1
     tally("inputs", "recipes")

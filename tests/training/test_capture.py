@@ -37,17 +37,21 @@ class TestCapturedProgress:
 
 
 class FakeGPU:
-    """What happened on a device that is not here: streams made, graphs begun and ended, cuBLAS's memory given up."""
+    """What happened on a device that is not here: streams made, graphs begun and ended, cuBLAS's memory given up.
+
+    `calls` has the order of those that must not change places.
+    """
 
     def __init__(self):
         self.streams, self.begun, self.ended, self.cleared = 0, 0, 0, 0
+        self.calls: list[str] = []
 
     def stream(self, device):
         self.streams += 1
         return self
 
     def synchronize(self):
-        pass
+        self.calls.append("synchronize")
 
     def clear(self):
         self.cleared += 1
@@ -61,6 +65,7 @@ class FakeGPU:
 
             def reset(self):
                 gpu.ended += 1
+                gpu.calls.append("reset")
 
             def replay(self):
                 pass
@@ -102,6 +107,17 @@ class TestCaptureSlot:
         capture.close()
         assert (gpu.begun, gpu.ended, len(replays)) == (4, 3, 3)  # one more keeps the pool
 
+    def test_graphs_end_after_their_replays_and_before_another_run_has_the_stream(self, gpu, monkeypatch):
+        monkeypatch.setattr(CaptureSlot, "give_back", lambda slot: gpu.calls.append("give back"))
+        capture = GraphCapture(CUDA)
+        for _ in range(2):
+            capture.capture(lambda: None)
+        assert gpu.calls == []
+        capture.close()
+        assert gpu.calls == ["synchronize", "reset", "reset", "give back"]
+        capture.close()
+        assert len(gpu.calls) == 4  # a second time there is nothing to close
+
     def test_pools_are_given_up_and_streams_are_not(self, gpu):
         captures = [GraphCapture(CUDA) for _ in range(4)]
         for capture in captures:
@@ -120,6 +136,12 @@ class TestCaptureSlot:
         second.close()
         CaptureSlot.drop_unused()
         assert gpu.cleared == 1
+
+    def test_a_pytorch_without_the_private_name_has_nothing_to_clear(self, gpu, monkeypatch):
+        monkeypatch.delattr(torch._C, "_cuda_clearCublasWorkspaces")
+        GraphCapture(CUDA).close()
+        CaptureSlot.drop_unused()
+        assert [slot.pool for slot in CaptureSlot._free] == [None]
 
     def test_a_run_that_never_gave_its_slot_back_is_forgotten_with_it(self, gpu):
         GraphCapture(CUDA)

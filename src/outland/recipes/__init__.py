@@ -1,5 +1,6 @@
 """Hyper-parameters by dataset, each with where it comes from: one readable TOML file a dataset."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -15,7 +16,11 @@ from outland.storage.files import read_bounded
 Changes = dict[str, dict[str, Any]]
 GROUPS = ("backbone", "train", "method")
 MAX_RECIPE = 1 << 20  # bytes
-_MAX_DOTS = 100  # of a line: what a name of many parts takes to read grows with their square
+_MAX_DOTS = 100  # of names in a line: what a name of many parts takes to read grows with their square
+_UNNAMED = re.compile(  # strings and comments; one that does not end goes on to where the parser gives up
+    r'''"""(?:[^\\]|\\[\s\S])*?(?:"{3,5}|\\?\Z)|\'{3}[\s\S]*?(?:\'{3,5}|\Z)'''
+    r"""|"(?:[^"\\\n]|\\.)*"?|\'[^\'\n]*\'?|\#[^\n]*"""
+)
 
 
 class Entry(BaseModel):
@@ -180,14 +185,24 @@ def _packaged(name: str) -> Recipe:
 def _read(name: str, text: str) -> Recipe:
     """Parse a recipe; all its mistakes are in one error."""
     try:
-        if max(line.count(".") for line in text.split("\n")) > _MAX_DOTS:
-            raise ValueError(f"a line with more than {_MAX_DOTS} dots")
+        if max(map(_dots, _UNNAMED.sub('""', text).split("\n"))) > _MAX_DOTS:
+            raise recipe_error(
+                name, [f"more than {_MAX_DOTS} dots in the names of a line; write [common.train] and the like"]
+            )
         recipe = Recipe(**{**tomllib.loads(text), "name": name})
     except ValidationError as problem:
         raise recipe_error(name, list(dict.fromkeys(map(_mistake, problem.errors())))) from None
     except (ValueError, RecursionError) as problem:
         raise OutlandError(f"the recipe {name} is not TOML: {problem}") from None
     return recipe.extended()
+
+
+def _dots(line: str) -> int:
+    """The dots in names of more than two parts, if they may be too many; a number has one dot."""
+    if line.count(".") <= _MAX_DOTS:
+        return 0
+    dots = (part.count(".") for part in re.split(r"[=,\[\]{}]", line))
+    return sum(number for number in dots if number > 1)
 
 
 def _mistake(error: Any) -> str:

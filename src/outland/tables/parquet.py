@@ -1,6 +1,7 @@
 """Parquet, batch by batch; texts that the file holds once and repeats are not repeated in memory."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,14 +16,18 @@ _BATCH = 4096  # rows
 _MAX_BYTES = 1 << 26  # of text that is made of a batch at once
 _TEXTS = {"string", "binary", "large_string", "large_binary", "string_view", "binary_view"}
 _MAX_CHUNK = 1 << 30  # bytes of a column in a row group, unpacked
+_SMALL = _MAX_CHUNK >> 15  # bytes of a file: zstd makes no text shorter than by that much
+_PATIENCE = 60  # seconds until a process that is asked for sizes has answered
 _SIZES = """
 import json, sys
 from pyarrow.parquet import read_metadata
-metadata, sizes = read_metadata(sys.argv[1]), {}
-for group in range(metadata.num_row_groups):
-    for number in range(metadata.num_columns):
-        chunk = metadata.row_group(group).column(number)
-        sizes[chunk.path_in_schema] = max(sizes.get(chunk.path_in_schema, 0), chunk.total_uncompressed_size)
+with open(sys.argv[1], "rb") as stream:
+    metadata, sizes = read_metadata(stream), {}
+for group in map(metadata.row_group, range(metadata.num_row_groups)):
+    for chunk in map(group.column, range(group.num_columns if group.num_rows else 0)):
+        size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
+        least, most = sizes.get(chunk.path_in_schema, (size, size))
+        sizes[chunk.path_in_schema] = min(least, size), max(most, size, packed)
 print(json.dumps(sizes))
 """
 
@@ -74,31 +79,61 @@ def _size(path: Path, column: Any, name: str) -> int:
 
 def _check(path: Path, table: Any, names: set[str]) -> None:
     """Refuse cells of several values or of long ones that are read whole, and columns that would fill the memory."""
-    import pyarrow.types as types
-
     for field in table.schema_arrow:
-        is_long = types.is_fixed_size_binary(field.type) and field.type.byte_width > _MAX_BYTES // _BATCH
-        is_odd = is_long or types.is_nested(field.type) or str(field.type).startswith("extension")
-        if field.name in names and is_odd:
+        if field.name in names and _is_odd(field.type):
             raise OutlandError(
                 f"{path}: a cell of column '{field.name}' holds {field.type}, not one value: leave it out"
             )
-    groups = (table.metadata.row_group(number) for number in range(table.metadata.num_row_groups))
-    if all(group.total_byte_size <= _MAX_CHUNK for group in groups):
+    if path.stat().st_size <= _SMALL and _has_sizes(table.metadata):
         return
-    for name, size in _chunk_sizes(path).items():
-        if name in names and size > _MAX_CHUNK:
+    for name, (least, most) in _chunk_sizes(path).items():
+        if name in names and least <= 0:
+            raise _unfit(path)
+        if name in names and most > _MAX_CHUNK:
             raise OutlandError(
-                f"{path}: column '{name}' takes {size:,} bytes in one row group: write the table with smaller ones"
+                f"{path}: column '{name}' takes {most:,} bytes in one row group: write the table with smaller ones"
             )
 
 
-def _chunk_sizes(path: Path) -> dict[str, int]:
-    """Bytes of each column in its largest row group, read by a process of its own: pyarrow may end it, if they lie."""
-    child = subprocess.run([sys.executable, "-c", _SIZES, path], capture_output=True, check=False)
+def _is_odd(kind: Any) -> bool:
+    """Whether cells of this type have several values, or may be long and are not kept once; a UUID is none of these."""
+    import pyarrow
+    import pyarrow.types as types
+
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        storage = kind.storage_type
+        return str(storage) in _TEXTS or types.is_dictionary(storage) or _is_odd(storage)
+    is_long = types.is_fixed_size_binary(kind) and kind.byte_width > _MAX_BYTES // _BATCH
+    return bool(is_long or types.is_nested(kind))
+
+
+def _has_sizes(metadata: Any) -> bool:
+    """Whether each row group has a size, and one that is allowed."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return all(0 < group.total_byte_size <= _MAX_CHUNK or group.num_rows == 0 for group in groups)
+
+
+def _chunk_sizes(path: Path) -> dict[str, tuple[int, int]]:
+    """Bytes of each column in its smallest and its largest row group.
+
+    A process of its own reads them, which pyarrow may end if they lie, and imports nothing from the current folder.
+    """
+    words = [sys.executable, "-P", "-c", _SIZES, os.fspath(path)]
+    asked = f"{path} cannot be read: another process was asked for the sizes of its columns, and"
+    try:
+        child = subprocess.run(words, capture_output=True, check=False, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise OutlandError(f"{asked} did not answer within {_PATIENCE} seconds") from None
+    if child.returncode < 0:
+        raise _unfit(path)
     if child.returncode:
-        raise OutlandError(f"{path} cannot be read: what it says about its columns does not fit together")
-    return dict(json.loads(child.stdout))
+        reason = child.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise OutlandError(f"{asked} ended with status {child.returncode}: {reason[:200]}")
+    return {name: (least, most) for name, (least, most) in json.loads(child.stdout).items()}
+
+
+def _unfit(path: Path) -> OutlandError:
+    return OutlandError(f"{path} cannot be read: what it says about its columns does not fit together")
 
 
 @contextmanager
@@ -110,10 +145,11 @@ def _opened(path: Path) -> Iterator[Any]:
     except ImportError:
         raise OutlandError("Parquet tables need pyarrow: pip install 'outland[molecules]'") from None
     try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            schema = table.schema_arrow
-        texts = [field.name for field in schema if str(field.type) in _TEXTS]
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as table:
-            yield table
+        with pyarrow.OSFile(os.fsencode(path)) as file:  # by its bytes: a name need not be UTF-8
+            with pyarrow.parquet.ParquetFile(file) as table:
+                schema = table.schema_arrow
+            texts = [field.name for field in schema if str(field.type) in _TEXTS]
+            with pyarrow.parquet.ParquetFile(file, read_dictionary=texts) as table:
+                yield table
     except (OSError, ValueError, OverflowError, IndexError, KeyError, pyarrow.ArrowException) as problem:
         raise OutlandError(f"{path} cannot be read: {str(problem)[:200]}") from None

@@ -73,13 +73,15 @@ class CaptureSlot:
     def drop_unused(cls) -> None:
         """Give up the memory of those that no run uses; if there are no others, that of cuBLAS as well.
 
-        The graphs of a run hold addresses of what cuBLAS works in.
+        The graphs of a run hold addresses of what cuBLAS works in. That is cleared for the whole process, on all
+        devices and for others than outland too: graphs that they captured must not be replayed after it. PyTorch has
+        no public name for it; where the private one is gone, nothing is cleared.
         """
         with cls._lock:
             for slot in cls._free:
                 slot.pool = slot._anchor = None
             if len(cls._free) == len(cls._all):
-                torch._C._cuda_clearCublasWorkspaces()
+                getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
 
 
 class GraphCapture:
