@@ -25,6 +25,7 @@ from unittest import mock
 
 import torch
 
+from outland.chem.counts import counts
 from outland.chem.descriptors import descriptors, fingerprint
 from outland.chem.featurizer import featurize, parse
 from outland.chem.smiles import pack_molecules
@@ -82,6 +83,7 @@ def stages(model: TrainedModel, smiles: list[str]) -> dict[str, float]:
         "SMILES": lambda: [parse(text) for text in texts],
         "SMILES and descriptors": lambda: [descriptors(parse(text)) for text in texts],
         "fingerprint": lambda: [fingerprint(molecule) for molecule in read],
+        "counts": lambda: [counts(molecule) for molecule in read],
         "atoms and bonds": lambda: [featurize(molecule) for molecule in read],
         "packing": lambda: pack_molecules(featurized, torch.zeros(len(texts), 1)),
         **{member.name: lambda member=member: member.outputs(graphs) for member in model.members},

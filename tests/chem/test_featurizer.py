@@ -68,3 +68,7 @@ def test_a_molecule_without_its_graph_has_the_same_vector():
     assert (vector.fingerprint == whole.fingerprint).all()
     assert (vector.descriptors == whole.descriptors).all()
     assert (len(whole.atoms), len(vector.atoms), vector.edges.shape, vector.bonds.shape) == (13, 1, (2, 0), (0, 3))
+    assert (vector.counts == whole.counts).all()
+    bare = featurize(molecule, vector=True, counts=False)
+    assert bare.counts is None
+    assert (bare.descriptors == whole.descriptors).all()

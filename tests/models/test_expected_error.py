@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from outland.graphs import Task
+from outland.models.conformal import Conformal
 from outland.models.expected_error import ExpectedError, FlagErrors, prediction_signals, row_errors
 
 BINARY, NUMBERS = Task("binary", 1, "rocauc"), Task("regression", 1, "rmse")
@@ -111,3 +112,28 @@ def test_flags_keep_their_counts():
     by_flag = ExpectedError.fit(signals, error).by_flag
     assert sum(flag.rows for flag in by_flag) == 100
     assert by_flag[0] == FlagErrors(pytest.approx(60, abs=15), pytest.approx(by_flag[0].error))
+
+
+def test_intervals_by_learned_errors_hold_as_often_as_asked():
+    """By simulation: scales learned from the rows themselves make their scores too small, and intervals too short."""
+    shares = {"of others": [], "of itself": []}
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        signals = {f"signal {number}": random.random(1080) for number in range(5)}
+        y = (0.2 + signals["signal 0"]) * random.normal(size=1080)
+        old, new = ({name: each[part] for name, each in signals.items()} for part in (slice(80), slice(80, None)))
+        learned, of_others = ExpectedError.fit_out_of_fold(old, np.abs(y[:80]))
+        for name, scale in (("of others", of_others), ("of itself", learned.expected(old))):
+            half = Conformal.of_numbers(np.zeros(80), y[:80], scale).half_widths(1000, learned.expected(new))
+            shares[name].append((np.abs(y[80:]) <= half[:, 0]).mean())
+    assert np.mean(shares["of others"]) == pytest.approx(0.9, abs=0.012)
+    assert np.mean(shares["of itself"]) < np.mean(shares["of others"]) - 0.012
+
+
+def test_expected_errors_out_of_fold_are_of_rows_with_an_error():
+    signals, error, _ = rows(200)
+    error[:3] = np.nan
+    learned, of_others = ExpectedError.fit_out_of_fold(signals, error, np.zeros(200))
+    assert np.isnan(of_others[:3]).all()
+    assert of_others[3:] == pytest.approx(learned.expected(signals)[3:], rel=0.5)
+    assert of_others[3:].tolist() != learned.expected(signals)[3:].tolist()

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import torch
+
 from outland.models.calibration import Calibration
+from outland.models.expected_error import ExpectedError, FlagErrors
 from outland.models.knn import KNNDistance
 from outland.models.messages import calibration_phrase, calibration_sentence, distance_phrase, format_score
 from outland.models.summary import CalibrationCheck, Interval, PartScore
@@ -61,3 +64,11 @@ def test_a_method_without_embeddings_has_no_distance(fitted):
         fitted.model_, "row"
     )
     assert distance_phrase(replace(fitted.model_, distance=None), "row").startswith("not known")
+
+
+def test_the_distance_makes_no_flags_where_the_expected_error_does(fitted):
+    by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
+    expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)
+    phrase = distance_phrase(replace(fitted.model_, expected_error=expected), "row")
+    assert "one training row in twenty lies above 1 and one in a hundred above" in phrase
+    assert "called" not in phrase

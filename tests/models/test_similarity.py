@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from outland.chem.featurizer import parse
-from outland.models.similarity import KEPT, Neighbours, out_of_fold_similarity
+from outland.models.conformal import Conformal
+from outland.models.similarity import KEPT, Neighbours, out_of_group_similarity
 from tests.models.cases import bbbp
 
 
@@ -48,8 +49,52 @@ def test_at_most_five_thousand_are_kept():
     assert Neighbours.fit(few.repeat(200, 1), 0).fingerprints.shape == (KEPT, 256)
 
 
-def test_molecules_of_the_same_fold_do_not_count():
+def test_molecules_of_the_same_group_do_not_count():
     rows = packed(20).repeat(2, 1)
-    fold = torch.arange(40) % 20 % 4  # both copies of a molecule in one fold
-    assert out_of_fold_similarity(rows, fold).max() < 0.5
-    assert out_of_fold_similarity(rows, torch.arange(40) // 20).min() > 1 / 3
+    groups = torch.arange(40) % 20 % 4  # both copies of a molecule in one group
+    assert out_of_group_similarity(rows, groups).max() < 0.5
+    assert out_of_group_similarity(rows, torch.arange(40) // 20).min() > 1 / 3
+    for group in range(4):
+        own = groups == group
+        assert np.array_equal(
+            out_of_group_similarity(rows, groups)[own.numpy()], Neighbours(rows[~own]).similarity(rows[own])
+        )
+
+
+def test_where_other_groups_are_few_the_mean_is_of_those_there_are():
+    rows = packed(4)
+    assert out_of_group_similarity(rows, torch.zeros(4)).tolist() == [0, 0, 0, 0]
+    alone = out_of_group_similarity(rows, torch.tensor([0, 1, 1, 1]))
+    assert alone[1:] == pytest.approx(tanimoto(rows[1:], rows[:1])[:, 0])
+    assert out_of_group_similarity(rows[:0], torch.zeros(0)).shape == (0,)
+
+
+def scaffolds(count, seed):
+    """Fingerprints of groups of 1 to 8 molecules that share most bits, groups alike in part; group of each."""
+    random = np.random.default_rng(seed)
+    common = np.random.default_rng(99).random((30, 2048)) < 0.03
+    sizes = random.integers(1, 9, count)
+    cores = common[random.integers(0, 30, count)] ^ (random.random((count, 2048)) < 0.01)
+    groups = np.repeat(np.arange(count), sizes)
+    bits = cores[groups] ^ (random.random((len(groups), 2048)) < 0.002)
+    return torch.from_numpy(np.packbits(bits, axis=1)), torch.from_numpy(groups)
+
+
+def test_rows_out_of_group_are_as_similar_as_new_groups_are():
+    """By simulation: similarity to other folds alone is less, and intervals whose width goes by it are too short."""
+    gaps, shares = {"groups": [], "folds": []}, {"groups": [], "folds": []}
+    for seed in range(20):
+        (rows, groups), (new, _) = scaffolds(60, seed), scaffolds(200, 1000 + seed)
+        similarity = Neighbours(rows).similarity(new)
+        random, own = np.random.default_rng(seed), out_of_group_similarity(rows, groups)
+        y, new_y = ((1 - each) ** 4 * random.normal(size=len(each)) for each in (own, similarity))
+        for name, divided in (("groups", groups), ("folds", groups % 5)):
+            learned = out_of_group_similarity(rows, divided)
+            gaps[name].append(learned.mean() - similarity.mean())
+            conformal = Conformal.of_numbers(np.zeros(len(y)), y, (1 - learned) ** 4)
+            half = conformal.half_widths(len(new), (1 - similarity) ** 4)[:, 0]
+            shares[name].append((np.abs(new_y) <= half).mean())
+    assert np.mean(gaps["groups"]) == pytest.approx(0, abs=0.015)
+    assert np.mean(gaps["folds"]) < -0.015
+    assert np.mean(shares["groups"]) == pytest.approx(0.9, abs=0.015)
+    assert np.mean(shares["folds"]) < np.mean(shares["groups"]) - 0.012

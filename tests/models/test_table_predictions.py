@@ -10,6 +10,7 @@ import pytest
 import torch
 from filelock import FileLock
 
+from outland.chem.counts import counts
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
@@ -148,3 +149,21 @@ def test_trees_are_predicted_without_atoms_and_bonds(tmp_path):
     whole, same = predicted(model, tmp_path, "whole.csv", graphs=True)
     assert rows == same
     assert len(whole.sample_graphs().x) > 298 * 10
+
+
+def test_counts_are_computed_for_trees_alone(fitted, tmp_path, monkeypatch):
+    smiles, labels = bbbp()
+    graphs = read_inputs(smiles[:80]).graphs
+    task = Task("binary", 1, "rocauc")
+    trees = forest_model(task, replace(graphs, y=torch.tensor(labels[:80], dtype=torch.float)[:, None]))
+    assert trees.reads_counts
+    assert not fitted.model_.reads_counts
+    asked = []
+    monkeypatch.setattr("outland.chem.featurizer.molecule_counts", lambda molecule: asked.append(1) or counts(molecule))
+    report, _ = predicted(fitted.model_, tmp_path, "network.csv", workers=1)
+    assert (report.bad, len(asked)) == (2, 0)
+    report, rows = predicted(trees, tmp_path, "trees.csv", workers=1)
+    assert len(asked) == 298
+    good = [row for row in rows if not row["outland_problem"]]
+    expected = trees.probabilities(trees.predict(read_inputs([row["smiles"] for row in good]).graphs))[:, 1]
+    assert np.allclose([float(row["outland_probability"]) for row in good], expected, atol=1e-6)

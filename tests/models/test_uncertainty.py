@@ -11,7 +11,7 @@ from outland.graphs import Task
 from outland.models import load_model, save_model
 from outland.models.model import Predictions
 from outland.models.predicted_rows import Coverage, new_columns, predict_rows
-from outland.models.similarity import out_of_fold_similarity
+from outland.models.similarity import out_of_group_similarity
 from outland.models.uncertainty import (
     expected_errors,
     flags,
@@ -35,7 +35,7 @@ def learned(task, rows=400):
     half = torch.arange(rows // 2)
     model = forest_model(task, graphs.select(half))
     held_out = graphs.select(half + rows // 2)
-    similarity = out_of_fold_similarity(held_out.extra["fingerprint"], torch.arange(len(half)) % 5)
+    similarity = out_of_group_similarity(held_out.extra["fingerprint"], torch.arange(len(half)) % 5)
     predictions = replace(model.predict(held_out), similarity=similarity)
     fingerprints = graphs.extra["fingerprint"][half]
     return learn_uncertainty(model, predictions, held_out.y, fingerprints=fingerprints), graphs

@@ -89,10 +89,10 @@ def test_a_constant_mask_is_called_so(fitted):
     ]
 
 
-def test_without_distances_the_expected_error_stands_beside_the_flag(fitted):
+def test_the_expected_error_stands_beside_the_flag_where_flags_go_by_it(fitted):
     by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
     expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)
-    model = replace(fitted.model_, distance=None, expected_error=expected)
+    model = replace(fitted.model_, expected_error=expected)
     cells = {
         "outland_probability": "0.9",
         "outland_class": "1",
@@ -104,4 +104,5 @@ def test_without_distances_the_expected_error_stands_beside_the_flag(fitted):
     assert '<button type="button">expected error</button>' in text
     assert 'data-value="0.1234">0.123<' in text
     assert "Expected error is the probability that the class called is wrong" in text
+    assert "called edge" not in text
     assert "Distance is how unusual a molecule is" in columns_note(fitted.model_, False)

@@ -27,6 +27,8 @@ def test_shading_follows_the_weights():
     assert '"><' not in draw_molecule("CCO", [1] * 3, [1] * 2).split(">", 1)[0]
     assert draw_piece("c1ccccc1").count("<path") >= 6
     assert draw_piece("cc").startswith("<svg")  # no molecule of its own, and drawn
+    phenol, alcohol = (draw_piece(smiles).count("<path") for smiles in ("cO", "CO"))
+    assert phenol == alcohol + 2  # the letters of Ar
 
 
 def test_a_constant_mask_is_not_drawn():

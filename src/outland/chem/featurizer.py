@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from outland.chem.counts import COUNTS, counts
+from outland.chem.counts import COUNTS
+from outland.chem.counts import counts as molecule_counts
 from outland.chem.descriptors import DESCRIPTORS, FINGERPRINT, descriptors, fingerprint
 from outland.errors import OutlandError
 from outland.graphs import Features
@@ -98,12 +99,15 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     return molecule
 
 
-def featurize(molecule: Any, vector: bool = False, graph: bool = True) -> Molecule:
+def featurize(molecule: Any, vector: bool = False, graph: bool = True, counts: bool = True) -> Molecule:
     """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges.
 
-    Without `graph` it is one atom of unknown kind: models that read vectors alone need no more.
+    Without `graph` it is one atom of unknown kind: models that read vectors alone need no more. Without `counts` the
+    vector has none: trees alone read them.
     """
-    vectors = (fingerprint(molecule), descriptors(molecule), counts(molecule)) if vector else ()
+    vectors: tuple[Any, ...] = (fingerprint(molecule), descriptors(molecule)) if vector else ()
+    if vector and counts:
+        vectors += (molecule_counts(molecule),)
     if not graph:
         return Molecule(*_NO_GRAPH, *vectors)
     atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)

@@ -34,6 +34,7 @@ class MoleculeOptions:
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
     vector: bool = False  # fingerprint, descriptors and counts in each `Molecule`
+    counts: bool = True  # among them
     graph: bool = True  # atoms and bonds
 
 
@@ -103,7 +104,7 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
             chunk.failures.append((index, reason))
             continue
         chunk.indices.append(index)
-        chunk.molecules.append(featurize(molecule, options.vector, options.graph))
+        chunk.molecules.append(featurize(molecule, options.vector, options.graph, options.counts))
         if options.scaffold:
             chunk.scaffolds.append(_scaffold(molecule))
         if options.canonical:

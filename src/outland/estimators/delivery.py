@@ -45,7 +45,7 @@ def deliver(
     spec = next((member.spec for member in members if isinstance(member, Network)), workshop.spec)
     order = torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(spec.seed))
     drawn = rows["train"][order]
-    predictions = held_out_predictions(contenders, judgement, held_out, rows, spec.seed)
+    predictions = held_out_predictions(contenders, judgement, held_out, rows, spec)
     model = TrainedModel(
         members=tuple(members),
         schema=next((each.method.schema for each in members if isinstance(each, Network)), standardize(rows).schema),

@@ -13,12 +13,14 @@ from outland.graphs import Splits
 from outland.models import TrainedModel
 from outland.models.evaluation import scaffold_groups
 from outland.models.model import Predictions
-from outland.models.similarity import Neighbours
+from outland.models.similarity import Neighbours, out_of_group_similarity
 from outland.models.uncertainty import learn_uncertainty
+from outland.spec import RunSpec
+from outland.tables.folds import row_groups
 
 
 def held_out_predictions(
-    contenders: Sequence[OutOfFold], judgement: Judgement, held_out: HeldOut, rows: Splits, seed: int
+    contenders: Sequence[OutOfFold], judgement: Judgement, held_out: HeldOut, rows: Splits, spec: RunSpec
 ) -> Predictions:
     """What the delivered contenders say of held-out rows, weighted as in the model; distances of the first network."""
     own = [each for each in contenders if each.name in judgement.weights]
@@ -29,20 +31,28 @@ def held_out_predictions(
         outputs=torch.einsum("nco,c->no", members, weights).float(),
         distances=None if network is None or network.distances is None else network.distances.float(),
         members=members.float(),
-        similarity=_similarity(held_out, rows, seed),
+        similarity=_similarity(held_out, rows, spec),
         features=held_out.graphs(rows).extra.get("descriptors"),
     )
 
 
-def _similarity(held_out: HeldOut, rows: Splits, seed: int) -> npt.NDArray[np.float64]:
-    """Of each held-out row to the nearest molecules that its fold trains on `[n]`."""
-    fingerprints = rows.graphs.extra["fingerprint"]
-    parts = [
-        torch.from_numpy(Neighbours.fit(fingerprints[fold.train], seed).similarity(fingerprints[fold.held_out]))
-        for fold in held_out.folds
-    ]
-    similarity: npt.NDArray[np.float64] = held_out.gather(parts).numpy()
-    return similarity
+def _similarity(held_out: HeldOut, rows: Splits, spec: RunSpec) -> npt.NDArray[np.float64]:
+    """Of each held-out row to the nearest training molecules, as a new row would have it `[n]`.
+
+    These are all but those of its own scaffold (or cluster) that were held out with it. Where one part is held out, the
+    latest rows or the smallest molecules, they are the other part.
+    """
+    fingerprints, train = rows.graphs.extra["fingerprint"], rows["train"]
+    if len(held_out.folds) == 1:
+        (fold,) = held_out.folds
+        return Neighbours.fit(fingerprints[fold.train], spec.seed).similarity(fingerprints[held_out.rows])
+    fold_of = torch.full((len(rows.graphs),), -1)
+    fold_of[held_out.rows] = held_out.fold_of
+    together = torch.stack([fold_of, row_groups(spec.domain, rows.graphs)])[:, train]
+    groups = together.unique(dim=1, return_inverse=True)[1]
+    similarity = np.zeros(len(rows.graphs))
+    similarity[train.numpy()] = out_of_group_similarity(fingerprints[train], groups, spec.seed)
+    return np.asarray(similarity[held_out.rows.numpy()])
 
 
 def with_trust(

@@ -49,8 +49,11 @@ class Conformal:
     def of_numbers(
         cls, numbers: Array, y: Array, scale: Array | None = None, features: Tensor | None = None
     ) -> "Conformal":
-        """From out-of-fold numbers and labels `[n]` or `[n, targets]`, both in the labels' units; `scale` is `[n]`."""
-        least = 1.0 if scale is None or not len(scale) else max(0.1 * float(np.median(scale)), 1e-12)
+        """From out-of-fold numbers and labels `[n]` or `[n, targets]`, both in the labels' units.
+
+        `scale` is `[n]`, by rows that are not those it is of, as it will be for new ones; NaN where no label is known.
+        """
+        least = 1.0 if scale is None or not len(scale) else max(0.1 * float(np.nanmedian(scale)), 1e-12)
         residual = np.abs(numbers - y).reshape(len(y), -1)
         scores = torch.from_numpy(residual / _scales(scale, len(y), least)[:, None]).float()
         return cls(scores, torch.zeros(scores.shape, dtype=torch.long), features, least)

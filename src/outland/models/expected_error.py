@@ -117,23 +117,37 @@ class ExpectedError:
             groups: scaffold of each row; rows of one group stay together when flags are judged.
             seed: of the folds that flags are judged with.
         """
+        fitted = cls.fit_out_of_fold(signals, error, groups, seed)
+        return None if fitted is None else fitted[0]
+
+    @classmethod
+    def fit_out_of_fold(
+        cls, signals: Signals, error: Array, groups: Array | None = None, seed: int = 0
+    ) -> "tuple[ExpectedError, Array] | None":
+        """As `fit`, and the expected error of each row by what was learned on other groups, NaN where it has none.
+
+        Errors are a little smaller beside what was learned from them than beside what was not, as for new rows.
+        """
         known = np.isfinite(error)
         names = tuple(signals)
         rows = np.stack([signals[name][known] for name in names]) if names else np.zeros((0, int(known.sum())))
-        error = error[known]
-        if len(error) < FEWEST or not names or not np.isfinite(rows).all():
+        own_error = error[known]
+        if len(own_error) < FEWEST or not names or not np.isfinite(rows).all():
             return None
-        own = np.arange(len(error)) if groups is None else np.unique(groups[known], return_inverse=True)[1]
+        own = np.arange(len(own_error)) if groups is None else np.unique(groups[known], return_inverse=True)[1]
+        own = own if own.max() else np.arange(len(own))  # one group cannot be divided
         fold = np.random.default_rng(seed).permutation(own.max() + 1)[own] % 5
-        level = np.empty(len(error), dtype=int)
+        level, expected = np.empty(len(own_error), dtype=int), np.full(len(error), np.nan)
         for number in np.unique(fold):
             inside = fold == number
-            knots, weights, edge, far = _learn(rows[:, ~inside], error[~inside])
-            expected = _design(rows[:, inside], knots) @ weights
-            level[inside] = (expected > edge).astype(int) + (expected > far)
-        knots, weights, edge, far = _learn(rows, error)
-        by_flag, sorts = _judge(level, error)
-        return cls(names, torch.from_numpy(knots).float(), tuple(weights.tolist()), edge, far, by_flag, sorts)
+            knots, weights, edge, far = _learn(rows[:, ~inside], own_error[~inside])
+            of_others = _design(rows[:, inside], knots) @ weights
+            level[inside] = (of_others > edge).astype(int) + (of_others > far)
+            expected[np.flatnonzero(known)[inside]] = of_others
+        knots, weights, edge, far = _learn(rows, own_error)
+        by_flag, sorts = _judge(level, own_error)
+        learned = cls(names, torch.from_numpy(knots).float(), tuple(weights.tolist()), edge, far, by_flag, sorts)
+        return learned, expected
 
     def expected(self, signals: Signals) -> Array:
         """Expected error of rows `[G]`, in the labels' own units, or as the probability of a wrong call."""

@@ -96,11 +96,12 @@ def conformal_phrase(model: TrainedModel) -> str:
 
 
 def distance_phrase(model: TrainedModel, noun: str) -> str:
-    """What the distance of a row is, and where `edge` and `far` begin."""
+    """What the distance of a row is, and where flags go by it, where `edge` and `far` begin."""
     if model.distance is None:
         return "not known, for this model has no embeddings"
     far = model.distance.far / model.distance.unit
+    edge, end = (", which is called edge,", ", which is called far") if model.expected_error is None else ("", "")
     return (
-        f"how unusual a {noun} is for the model: one training {noun} in twenty lies above 1, which is called edge, and "
-        f"one in a hundred above {far:.2f}, which is called far"
+        f"how unusual a {noun} is for the model: one training {noun} in twenty lies above 1{edge} and "
+        f"one in a hundred above {far:.2f}{end}"
     )

@@ -20,6 +20,7 @@ from outland.models.knn import KNNDistance
 from outland.models.members import BATCH_SIZE, Member, Network
 from outland.models.similarity import Neighbours
 from outland.models.summary import Assessment, TrainingSummary
+from outland.models.trees import Trees
 from outland.spec import RunSpec
 
 Kind = Literal["molecules", "graphs"]
@@ -101,6 +102,11 @@ class TrainedModel:
     def method(self) -> Method | None:
         """The method of the first network; None where there is none."""
         return None if self.network is None else self.network.method
+
+    @property
+    def reads_counts(self) -> bool:
+        """Whether a member reads counts of functional groups, atoms, bonds and rings."""
+        return any(isinstance(member, Trees) and member.reads_counts for member in self.members)
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 KEPT, NEIGHBOURS = 5000, 3  # training fingerprints that a model keeps, and those a molecule is compared with
 _BLOCK = 512
+_NONE = -1.0  # in place of a similarity that does not count
 Array = npt.NDArray[np.float64]
 
 
@@ -22,18 +23,12 @@ class Neighbours:
     @classmethod
     def fit(cls, fingerprints: Tensor, seed: int) -> "Neighbours":
         """From packed fingerprints `[G, 256]`; at most five thousand are kept."""
-        order = torch.randperm(len(fingerprints), generator=torch.Generator().manual_seed(seed))
-        return cls(fingerprints[order[:KEPT].sort().values].cpu().contiguous())
+        return cls(fingerprints[_drawn(len(fingerprints), seed)].cpu().contiguous())
 
     def similarity(self, fingerprints: Tensor) -> Array:
         """Mean Tanimoto similarity of each new fingerprint to its three nearest ones `[G]`, from 0 to 1."""
-        nearest = min(NEIGHBOURS, len(self.fingerprints))
-        result = np.empty(len(fingerprints))
-        for start in range(0, len(fingerprints), _BLOCK):
-            similarity = self._bits.tanimoto(fingerprints[start : start + _BLOCK])
-            largest = np.partition(similarity, -nearest, axis=1)[:, -nearest:]
-            result[start : start + _BLOCK] = largest.mean(1)
-        return result
+        blocks = fingerprints.split(_BLOCK)
+        return np.concatenate([np.zeros(0), *(_nearest(self._bits.tanimoto(block)) for block in blocks)])
 
     @cached_property
     def _bits(self) -> "BitColumns":
@@ -60,10 +55,35 @@ class BitColumns:
         return similarity
 
 
-def out_of_fold_similarity(fingerprints: Tensor, fold: Tensor, seed: int = 0) -> Array:
-    """Similarity of each molecule to the three nearest ones of other folds `[G]`."""
-    result = np.empty(len(fold))
-    for number in fold.unique():
-        inside = fold == number
-        result[inside.numpy()] = Neighbours.fit(fingerprints[~inside], seed).similarity(fingerprints[inside])
-    return result
+def out_of_group_similarity(fingerprints: Tensor, groups: Tensor, seed: int = 0) -> Array:
+    """Similarity of each molecule to the three nearest ones of other groups `[G]`, of those that `Neighbours` keeps.
+
+    A molecule of a new group is compared with all training molecules. Those of the other folds alone would be fewer:
+    molecules out of fold would look less familiar than new ones do, by more than their errors are larger.
+
+    Args:
+        fingerprints: packed `[G, 256]`.
+        groups: a number for the scaffold of each `[G]`.
+        seed: of what is kept.
+    """
+    kept = _drawn(len(fingerprints), seed)
+    bits, parts = BitColumns(fingerprints[kept]), [np.zeros(0)]
+    for block, own in zip(fingerprints.split(_BLOCK), groups.split(_BLOCK), strict=True):
+        similarity = bits.tanimoto(block)
+        similarity[(own[:, None] == groups[kept]).numpy()] = _NONE
+        parts.append(_nearest(similarity))
+    return np.concatenate(parts)
+
+
+def _drawn(count: int, seed: int) -> Tensor:
+    """Indices of the molecules that are kept, in order."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    return order[:KEPT].sort().values
+
+
+def _nearest(similarity: npt.NDArray[np.float32]) -> Array:
+    """Mean of the three largest numbers of each row `[m, n]`, or of those that there are; 0 without any."""
+    nearest = min(NEIGHBOURS, similarity.shape[1])
+    largest = np.partition(similarity, -nearest, axis=1)[:, -nearest:]
+    known = largest > _NONE
+    return np.asarray(np.where(known, largest, 0).sum(1, dtype=np.float64) / np.maximum(known.sum(1), 1))

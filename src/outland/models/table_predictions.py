@@ -4,7 +4,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -27,6 +27,7 @@ T = TypeVar("T")
 _SAMPLE = 500  # new molecules that a shift is measured on
 _WIDE = 1000  # columns, beyond which fewer rows are kept in memory
 _ROWS = 1024  # predicted at once: a few blocks of rows for trees, a few batches for networks
+_VECTORS = MoleculeOptions(scaffold=False, vector=True, counts=False, graph=False)  # fingerprint and descriptors
 _NUMBERS = tuple(
     f"outland_{name}"
     for name in ("probability", "prediction", "low", "high", "distance", "similarity", "expected_error")
@@ -110,7 +111,7 @@ def predict_table(
         title, numbers = f"Predicting {path.name}", [name for name in added if name.startswith(_NUMBERS)]
         with written_table(out, [*names, *added], smiles, safe, numbers) as write:
             rows, training = read_rows(path), set(model.training_hashes.tolist())
-            options = MoleculeOptions(scaffold=False, vector=True, graph=graphs or model.network is not None)
+            options = replace(_VECTORS, graph=graphs or model.network is not None, counts=model.reads_counts)
             size = CHUNK if len(names) > _WIDE else _ROWS
             for chunk in read_molecules(smiles_texts(path, smiles), options, title, workers=workers, size=size):
                 report.sample.add(chunk.molecules)
@@ -155,8 +156,7 @@ def _table_ratio(model: TrainedModel, path: Path, smiles: str) -> LikelihoodRati
         return None
     sample = Reservoir[str](2 * _SAMPLE)
     sample.add(smiles_texts(path, smiles))
-    options = MoleculeOptions(scaffold=False, vector=True, graph=False)
-    chunks = read_molecules(sample.items, options, f"Sampling {path.name}")
+    chunks = read_molecules(sample.items, _VECTORS, f"Sampling {path.name}")
     molecules = [molecule for chunk in chunks for molecule in chunk.molecules]
     if len(molecules) < FEWEST_NEW:
         return None

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from outland.chem.descriptors import DESCRIPTOR_NAMES
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Task
 from outland.models.tree_tensors import MAX_DEPTH, TreeTensors, row_blocks
@@ -46,6 +47,11 @@ class Trees:
     def name(self) -> str:
         """In tables and on cards."""
         return self.kind
+
+    @property
+    def reads_counts(self) -> bool:
+        """Whether its numbers are more than descriptors: trees from before there were counts read none."""
+        return self.numbers > len(DESCRIPTOR_NAMES)
 
     def to(self, device: torch.device) -> "Trees":
         """Itself: trees compute on the host."""

@@ -72,7 +72,7 @@ def learn_uncertainty(
     Args:
         model: calibrated.
         predictions: out of fold, for `n` rows: `outputs` of what is delivered, and where they are known `members`,
-            `distances`, `similarity` to the rows of other folds (see `out_of_fold_similarity`), and `features`, the
+            `distances`, `similarity` to rows of other groups (see `out_of_group_similarity`), and `features`, the
             descriptors.
         y: labels as the task has them, numbers standardized, NaN where unknown `[n]` or `[n, targets]`.
         weights: of the out-of-fold `members`, which need not be as many as the model's; empty for equal ones.
@@ -87,18 +87,21 @@ def learn_uncertainty(
         learned.pop("spread", None)
     called = model.numbers(predictions) if task.kind == "regression" else model.decisions(predictions)
     known = task.in_label_units(labels).numpy()
-    expected = ExpectedError.fit(learned, row_errors(task, called.astype(np.float64), known), groups)
-    return learn_conformal(replace(model, expected_error=expected), predictions, y, learned)
+    errors = row_errors(task, called.astype(np.float64), known)
+    expected, scale = ExpectedError.fit_out_of_fold(learned, errors, groups) or (None, None)
+    return learn_conformal(replace(model, expected_error=expected), predictions, y, scale)
 
 
 def learn_conformal(
-    model: TrainedModel, predictions: Predictions, y: torch.Tensor, own: dict[str, Array] | None = None
+    model: TrainedModel, predictions: Predictions, y: torch.Tensor, scale: Array | None = None
 ) -> TrainedModel:
-    """The model with conformal scores of rows not trained on; `own` are their signals, where errors were learned."""
+    """The model with conformal scores of rows not trained on.
+
+    `scale` is the expected error of each by what was learned on others, where errors were learned `[n]`.
+    """
     task, labels = model.task, y.reshape(len(y), -1).double().cpu()
     features = None if predictions.features is None else predictions.features.cpu().float().nan_to_num(0.0, 0.0, 0.0)
     if task.kind == "regression":
-        scale = None if model.expected_error is None or own is None else model.expected_error.expected(own)
         numbers = model.numbers(predictions).reshape(len(y), -1)
         conformal = Conformal.of_numbers(numbers, task.in_label_units(labels).numpy(), scale, features)
     else:

@@ -99,7 +99,7 @@ def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
     if model.assessment is not None:
         held_out = model.assessment.of("test")[target]
         lines.append(calibration_sentence(held_out, model.spec.domain, model.classes))
-    if model.distance is None and model.expected_error is not None:
+    if model.expected_error is not None:
         what = "the probability that the class called is wrong" if model.classes else "in the unit of the prediction"
         lines.append(f"Expected error is {what}, as learned on rows not trained on; near, edge and far go by it.")
     else:

@@ -78,8 +78,8 @@ def explain_page(
 
 
 def measure(model: TrainedModel) -> str:
-    """What is shown beside the flag of a row: the distance of its embedding, else the error to expect."""
-    return "distance" if model.distance is not None else "expected error"
+    """What is shown with the flag of a row: the error to expect where flags go by it, else the distance."""
+    return "distance" if model.expected_error is None else "expected error"
 
 
 def colour_scale(rows: Sequence[ExplainedRow]) -> float:

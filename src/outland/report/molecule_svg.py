@@ -90,10 +90,17 @@ def draw_molecule(smiles: str, atoms: Sequence[float] | None, bonds: Sequence[fl
 
 @cache
 def draw_piece(smiles: str) -> str:
-    """A substructure as an `svg` element without weights; empty where it cannot be drawn."""
+    """A substructure as an `svg` element without weights; empty where it cannot be drawn.
+
+    An aromatic carbon that it is bound to is written Ar, so that a phenol is told from an alcohol.
+    """
     molecule = parse(smiles)
     if molecule is None:
         molecule = rdkit().MolFromSmiles(smiles, sanitize=False)
+        rdkit().FastFindRings(molecule)
+        for atom in molecule.GetAtoms():
+            if atom.GetIsAromatic() and atom.GetSymbol() == "C" and not atom.IsInRing():
+                atom.SetProp("atomLabel", "Ar")
     try:
         drawer = _draw(molecule, 150, 96, black=True)
     except (ValueError, RuntimeError):
