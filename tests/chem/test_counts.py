@@ -34,6 +34,7 @@ ODD = [
     "ON=C1C=CNC=C1",
     "CNC(=O)OC",
     "[2H]C([2H])([2H])O[18F]",
+    "C1C[O+]1C",
 ]
 
 

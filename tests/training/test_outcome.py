@@ -57,7 +57,7 @@ def test_training_graphs_are_kept_where_they_cannot_be_loaded_again(motif, cache
     splits = load_splits(spec, cache=cache)
     reference = trained(spec, splits).model().reference
     assert len(reference) == len(splits["train"])
-    assert (reference.environment, set(reference.extra)) == (None, {"fingerprint", "descriptors"})
+    assert (reference.environment, set(reference.extra)) == (None, {"fingerprint", "descriptors", "counts"})
     benchmark = RunSpec.from_words("motif", "erm", ["backbone.width=8", "train.epochs=1", "data.limit=24"])
     model = trained(benchmark, load_splits(benchmark, cache=cache)).model()
     assert model.reference is None

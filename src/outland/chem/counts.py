@@ -46,7 +46,7 @@ _WITHIN = {
     "benzene": "para_hydroxylation phenol benzodiazepine nitro_arom",
     "Ar_OH": "phenol",
     "phenol": "phenol_noOrthoHbond",
-    "ether": "methoxy epoxide ester lactone morpholine alkyl_carbamate",
+    "ether": "methoxy ester lactone morpholine alkyl_carbamate",
     "ketone": "ketone_Topliss",
     "COO": "Al_COO Ar_COO",
     "Ar_N": "Ar_NH pyridine imidazole tetrazole oxazole thiazole",
