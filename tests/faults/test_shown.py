@@ -133,5 +133,6 @@ def test_models_sealed_by_an_enemy_print_text(tiny, said, tmp_path, tally):  # n
 
 def test_a_demonstration_in_a_folder_with_brackets(motif, cache, said, tmp_path, monkeypatch, tally):
     monkeypatch.setattr("outland.demo._SETTINGS", ["data.limit=60", "backbone.width=8", "train.epochs=2"])
+    monkeypatch.setenv("COLUMNS", "1000")  # no line is folded
     assert "owned" in said(["demo", "--out", f"{tmp_path}/{OWNED.replace('/', '|')} [/b]"])
     tally("inputs", "markup and terminal commands")
