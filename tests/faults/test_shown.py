@@ -46,6 +46,7 @@ def said(place, monkeypatch, capfd):
         filled = [reduce(lambda word, name: word.replace(name, names[name]), names, word) for word in words]
         monkeypatch.setattr("sys.argv", ["outland", *filled])
         monkeypatch.setenv("OUTLAND_CACHE", str(place[0] / "cache"))
+        monkeypatch.setenv("COLUMNS", "1000")  # no line is folded
         with pytest.raises(SystemExit) as ended:
             main()
         shown = "".join(capfd.readouterr())
@@ -133,6 +134,5 @@ def test_models_sealed_by_an_enemy_print_text(tiny, said, tmp_path, tally):  # n
 
 def test_a_demonstration_in_a_folder_with_brackets(motif, cache, said, tmp_path, monkeypatch, tally):
     monkeypatch.setattr("outland.demo._SETTINGS", ["data.limit=60", "backbone.width=8", "train.epochs=2"])
-    monkeypatch.setenv("COLUMNS", "1000")  # no line is folded
     assert "owned" in said(["demo", "--out", f"{tmp_path}/{OWNED.replace('/', '|')} [/b]"])
     tally("inputs", "markup and terminal commands")
