@@ -47,6 +47,7 @@ def said(place, monkeypatch, capfd):
         monkeypatch.setattr("sys.argv", ["outland", *filled])
         monkeypatch.setenv("OUTLAND_CACHE", str(place[0] / "cache"))
         monkeypatch.setenv("COLUMNS", "1000")  # no line is folded
+        monkeypatch.chdir(place[0])  # lists of rows that are set aside are written there
         with pytest.raises(SystemExit) as ended:
             main()
         shown = "".join(capfd.readouterr())
