@@ -157,7 +157,7 @@ def test_an_interrupt_while_workers_import(tmp_path, tally):
         assert child.stdout.readline() == "begun\n"
         time.sleep(wait)
         os.killpg(child.pid, signal.SIGINT)
-        said, errors = child.communicate(timeout=10)  # importing takes three processes longer, of the CPU
+        said, errors = child.communicate(timeout=60)  # 4 s on idle cores: three processes import
         assert "Traceback" not in errors, errors
         assert said == "stopped\n"
     tally("faults", "interrupts while workers import", 2)
