@@ -30,7 +30,7 @@ class SpareSettings(MethodSettings):
         least: ... and one that is worth most.
         take: rate at which an edge that is worth most is dropped from the graphs that are to lose their evidence.
         absence: weight of the divergence of their predictions from the uniform one; 0 has no such graphs.
-        worth: weight of the error of what edges are said to be worth.
+        worth: weight of the error of the predicted worth of edges.
         scorer: `own` encoder for the worth of edges, or the classifier's, whose states are only read (`shared`).
         scorer_layers: depth of a scorer of its own.
         statistics: of batch norm, from the `first` thinning alone, or from `both`.
@@ -68,8 +68,8 @@ class Spare(Method[SpareSettings]):
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: SpareSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         self.classifier = GraphNet(backbone, schema)
-        own = replace(backbone, layers=self.settings.scorer_layers, dropout=0.0)
-        self.scorer = build_encoder(own, schema.node, schema.edge) if self.settings.scorer == "own" else None
+        scorer = replace(backbone, layers=self.settings.scorer_layers, dropout=0.0)
+        self.scorer = build_encoder(scorer, schema.node, schema.edge) if self.settings.scorer == "own" else None
         self.ends, self.last = nn.Linear(backbone.width, backbone.width), nn.Linear(backbone.width, 1)
         self.log_scale = nn.Parameter(torch.zeros(()))
 
@@ -88,12 +88,12 @@ class Spare(Method[SpareSettings]):
         each = losses.sum(1) / known.sum(1).clamp(min=1)
         with torch.no_grad():
             harm = each - label_losses(before, batch, self.schema.task)[0].sum(1) / known.sum(1).clamp(min=1)
-        said = self.log_scale.exp() * batch.sum_edges(worth * (first - second)) / 2
+        predicted_harm = self.log_scale.exp() * batch.sum_edges(worth * (first - second)) / 2
         absent = settings.absence * uniform_divergence(after, batch, self.schema.task)
         return {
             "first": self.risk(before, batch),
             "second": batch.mean_graphs(torch.where(loses[:-1], absent, each)),
-            "worth": settings.worth * batch.mean_graphs(huber_loss(said, harm, reduction="none")),
+            "worth": settings.worth * batch.mean_graphs(huber_loss(predicted_harm, harm, reduction="none")),
         }
 
     def worth(self, batch: GraphBatch, edge: Tensor, states: Tensor | None = None) -> Tensor:

@@ -82,7 +82,7 @@ def test_the_evidence_is_taken_from_the_graphs_that_are_to_lose_it(motif):
     assert method.rate(worth, loses).tolist() == pytest.approx([0.5, 0.1, 0.1, 0.9])
 
 
-def test_what_edges_are_said_to_be_worth_is_that_of_the_dropped_ones(motif, batch, monkeypatch):
+def test_the_predicted_harm_is_the_worth_of_the_dropped_edges(motif, batch, monkeypatch):
     method = spare(motif, blur=0, absence=0, worth=1).eval()
     with torch.no_grad():
         method.last.weight.zero_()
@@ -90,12 +90,14 @@ def test_what_edges_are_said_to_be_worth_is_that_of_the_dropped_ones(motif, batc
         method.log_scale.fill_(1.0)
     gone = batch.edge_batch == 0  # all edges of the first graph
     monkeypatch.setattr(method, "rate", lambda worth, loses: torch.where(gone, 2.0, -1.0))
-    said = {}
-    monkeypatch.setitem(method.loss.__globals__, "huber_loss", lambda guess, harm, **rest: said.setdefault("x", guess))
+    predicted = {}
+    monkeypatch.setitem(
+        method.loss.__globals__, "huber_loss", lambda guess, harm, **rest: predicted.setdefault("x", guess)
+    )
     method.loss(batch, Progress())
     expected = torch.zeros(32)
     expected[0] = math.e * 0.5 * int(batch.edge_count[0]) / 2
-    assert said["x"].detach().tolist() == pytest.approx(expected.tolist(), rel=1e-5)
+    assert predicted["x"].detach().tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_the_worth_reaches_no_weight_of_the_classifier(motif, batch):

@@ -153,7 +153,7 @@ def build_member(name: str, result: Snapshot, splits: Splits, spec: RunSpec) -> 
             return GaussianProcess(schema.task, **parts)
         column, base = parts.pop("column"), parts.pop("base")
         kind: Literal["forest", "boosting"] = "forest" if name == "forest" else "boosting"
-        numbers = sum(splits.graphs.extra[name].shape[1] for name in ("descriptors", "counts"))
+        numbers = sum(splits.graphs.extra[vector].shape[1] for vector in ("descriptors", "counts"))
         return Trees(kind, schema.task, TreeTensors(**parts), column, base, numbers)
     count = _with_environments(splits, spec.domain).schema.environments
     schema = replace(schema, environments=count, descriptors=splits.graphs.extra["descriptors"].shape[1])

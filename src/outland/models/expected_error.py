@@ -131,21 +131,21 @@ class ExpectedError:
         known = np.isfinite(error)
         names = tuple(signals)
         rows = np.stack([signals[name][known] for name in names]) if names else np.zeros((0, int(known.sum())))
-        own_error = error[known]
-        if len(own_error) < FEWEST or not names or not np.isfinite(rows).all():
+        known_error = error[known]
+        if len(known_error) < FEWEST or not names or not np.isfinite(rows).all():
             return None
-        own = np.arange(len(own_error)) if groups is None else np.unique(groups[known], return_inverse=True)[1]
-        own = own if own.max() else np.arange(len(own))  # one group cannot be divided
-        fold = np.random.default_rng(seed).permutation(own.max() + 1)[own] % 5
-        level, expected = np.empty(len(own_error), dtype=int), np.full(len(error), np.nan)
+        group = np.arange(len(known_error)) if groups is None else np.unique(groups[known], return_inverse=True)[1]
+        group = group if group.max() else np.arange(len(group))  # one group cannot be divided
+        fold = np.random.default_rng(seed).permutation(group.max() + 1)[group] % 5
+        level, expected = np.empty(len(known_error), dtype=int), np.full(len(error), np.nan)
         for number in np.unique(fold):
             inside = fold == number
-            knots, weights, edge, far = _learn(rows[:, ~inside], own_error[~inside])
+            knots, weights, edge, far = _learn(rows[:, ~inside], known_error[~inside])
             of_others = _design(rows[:, inside], knots) @ weights
             level[inside] = (of_others > edge).astype(int) + (of_others > far)
             expected[np.flatnonzero(known)[inside]] = of_others
-        knots, weights, edge, far = _learn(rows, own_error)
-        by_flag, sorts = _judge(level, own_error)
+        knots, weights, edge, far = _learn(rows, known_error)
+        by_flag, sorts = _judge(level, known_error)
         learned = cls(names, torch.from_numpy(knots).float(), tuple(weights.tolist()), edge, far, by_flag, sorts)
         return learned, expected
 

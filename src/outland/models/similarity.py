@@ -10,7 +10,7 @@ from torch import Tensor
 
 KEPT, NEIGHBOURS = 5000, 3  # training fingerprints that a model keeps, and those a molecule is compared with
 _BLOCK = 512
-_NONE = -1.0  # in place of a similarity that does not count
+_EXCLUDED = -1.0  # in place of a similarity that does not count
 Array = npt.NDArray[np.float64]
 
 
@@ -68,9 +68,9 @@ def out_of_group_similarity(fingerprints: Tensor, groups: Tensor, seed: int = 0)
     """
     kept = _drawn(len(fingerprints), seed)
     bits, parts = BitColumns(fingerprints[kept]), [np.zeros(0)]
-    for block, own in zip(fingerprints.split(_BLOCK), groups.split(_BLOCK), strict=True):
+    for block, block_groups in zip(fingerprints.split(_BLOCK), groups.split(_BLOCK), strict=True):
         similarity = bits.tanimoto(block)
-        similarity[(own[:, None] == groups[kept]).numpy()] = _NONE
+        similarity[(block_groups[:, None] == groups[kept]).numpy()] = _EXCLUDED
         parts.append(_nearest(similarity))
     return np.concatenate(parts)
 
@@ -85,5 +85,5 @@ def _nearest(similarity: npt.NDArray[np.float32]) -> Array:
     """Mean of the three largest numbers of each row `[m, n]`, or of those that there are; 0 without any."""
     nearest = min(NEIGHBOURS, similarity.shape[1])
     largest = np.partition(similarity, -nearest, axis=1)[:, -nearest:]
-    known = largest > _NONE
+    known = largest > _EXCLUDED
     return np.asarray(np.where(known, largest, 0).sum(1, dtype=np.float64) / np.maximum(known.sum(1), 1))
