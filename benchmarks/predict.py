@@ -76,7 +76,7 @@ def stages(model: TrainedModel, smiles: list[str]) -> dict[str, float]:
     """Microseconds a molecule of each stage."""
     texts = random.Random(0).choices(smiles, k=STAGE_ROWS)
     read = [parse(text) for text in texts]
-    featurized = [featurize(molecule, vector=True) for molecule in read]
+    featurized = [featurize(molecule, vector=True, atoms=model.schema.node) for molecule in read]
     graphs = pack_molecules(featurized, torch.zeros(len(texts), 1))
     # What RDKit finds once it keeps with the molecule: descriptors are timed on molecules read anew.
     steps: dict[str, Callable[[], Any]] = {
@@ -84,7 +84,7 @@ def stages(model: TrainedModel, smiles: list[str]) -> dict[str, float]:
         "SMILES and descriptors": lambda: [descriptors(parse(text)) for text in texts],
         "fingerprint": lambda: [fingerprint(molecule) for molecule in read],
         "counts": lambda: [counts(molecule) for molecule in read],
-        "atoms and bonds": lambda: [featurize(molecule) for molecule in read],
+        "atoms and bonds": lambda: [featurize(molecule, atoms=model.schema.node) for molecule in read],
         "packing": lambda: pack_molecules(featurized, torch.zeros(len(texts), 1)),
         **{member.name: lambda member=member: member.outputs(graphs) for member in model.members},
     }
@@ -148,7 +148,7 @@ def largest_difference(model: TrainedModel, out: Path) -> float:
     with out.open() as stream:
         rows = [(row["smiles"], row["outland_probability"]) for row in csv.DictReader(stream)]
     names = list(dict.fromkeys(smiles for smiles, _ in rows))
-    cells = predict_molecules(model, [featurize(parse(name), vector=True) for name in names])
+    cells = predict_molecules(model, [featurize(parse(name), vector=True, atoms=model.schema.node) for name in names])
     expected = {name: float(cell["outland_probability"]) for name, cell in zip(names, cells, strict=True)}
     return max(abs(float(text) - expected[smiles]) for smiles, text in rows)
 

@@ -2,8 +2,20 @@ import csv
 import gzip
 
 import numpy as np
+import pytest
 
-from outland.chem.featurizer import ATOM_FIELDS, ATOMS, BOND_FIELDS, BONDS, featurize, parse
+from outland.chem.featurizer import (
+    ATOM_FIELDS,
+    ATOMS,
+    BOND_FIELDS,
+    BONDS,
+    CIP_ATOM_FIELDS,
+    CIP_ATOMS,
+    featurize,
+    parse,
+    rdkit,
+)
+from tests.conftest import SAMPLES
 
 
 def arrays(smiles, lenient=False):
@@ -45,6 +57,42 @@ def test_lenient_parse_takes_what_the_valence_model_refuses():
     assert parse(smiles) is None
     assert parse(smiles, lenient=True).GetNumAtoms() == 8
     assert parse("not a molecule", lenient=True) is None
+
+
+@pytest.mark.parametrize(
+    ("smiles", "tags", "codes"),
+    [
+        ("C[C@H](F)Cl", [0, 2, 0, 0], [0, 1, 0, 0]),
+        ("F[C@@H](C)Cl", [0, 1, 0, 0], [0, 1, 0, 0]),  # the same molecule
+        ("C[C@@H](F)Cl", [0, 1, 0, 0], [0, 2, 0, 0]),
+        ("C[C@H]1CC[C@@H](C)CC1", [0, 1, 0, 0, 1, 0, 0, 0], [0, 4, 0, 0, 4, 0, 0, 0]),  # cis
+        ("C[C@H]1CC[C@H](C)CC1", [0, 1, 0, 0, 2, 0, 0, 0], [0, 3, 0, 0, 3, 0, 0, 0]),  # trans
+        ("[NH3][Pt@SP1](Cl)(Cl)[NH3]", [0, 4, 0, 0, 0], [0, 0, 0, 0, 0]),
+    ],
+)
+def test_chirality_is_a_tag_or_a_cip_code(smiles, tags, codes):
+    assert (ATOM_FIELDS[1], CIP_ATOM_FIELDS[1]) == ("chirality", "CIP code")
+    assert featurize(parse(smiles)).atoms[:, 1].tolist() == tags
+    assert featurize(parse(smiles), atoms=CIP_ATOMS).atoms[:, 1].tolist() == codes
+
+
+def test_features_do_not_depend_on_how_a_smiles_is_written():
+    """Of 298 molecules, each written in three random ways: tags change in most of those that have any."""
+    with (SAMPLES / "bbbp.csv").open() as stream:
+        molecules = [parse(row["smiles"]) for row in csv.DictReader(stream)]
+    ring = [parse(text) for text in ("C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CC[C@H](C)CC1", "O[C@H]1C[C@@H](F)C1")]
+    changed = {ATOMS: 0, CIP_ATOMS: 0}
+    for molecule in [*filter(None, molecules), *ring]:
+        for features in changed:
+            expected = sorted_rows(featurize(molecule, atoms=features))
+            texts = rdkit().MolToRandomSmilesVect(molecule, 3, randomSeed=7)
+            changed[features] += any(sorted_rows(featurize(parse(text), atoms=features)) != expected for text in texts)
+    assert changed[CIP_ATOMS] == 0
+    assert changed[ATOMS] > 60
+
+
+def sorted_rows(molecule):
+    return sorted(map(bytes, molecule.atoms)), sorted(map(bytes, molecule.bonds))
 
 
 def test_all_of_molbbbp_equals_ogb(data):

@@ -1,4 +1,5 @@
 import csv
+import pickle
 
 import numpy as np
 import pytest
@@ -6,9 +7,9 @@ import torch
 
 from outland.chem.counts import counts
 from outland.chem.descriptors import descriptors, fingerprint
-from outland.chem.featurizer import featurize, parse
+from outland.chem.featurizer import CIP_ATOMS, featurize, parse, rdkit
 from outland.chem.limits import MAX_LENGTH
-from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
+from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_block, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -43,6 +44,46 @@ def test_processes_give_what_one_process_gives(bbbp_smiles):
         )
         assert (chunk.canonical, chunk.fingerprints) == (expected.canonical, expected.fingerprints)
         assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(chunk.molecules, expected.molecules, strict=True))
+
+
+def test_molecules_have_the_stereochemistry_of_their_smiles():
+    """However they come: as they are, from another process, with coordinates in space, or with a bond set by hand."""
+    smiles = ["CC(F)Cl", "C[C@H](F)Cl", "C[C@@H](F)Cl", "C[C@H]1CC[C@@H](C)CC1", "C/C=C/C", "C/C=C\\C", "C[S@](=O)CC"]
+    molecules = [parse(text) for text in smiles]
+    pickled = [pickle.loads(pickle.dumps(molecule)) for molecule in molecules]
+    blocks = [block_in_space(molecule) for molecule in molecules]
+    by_hand = parse("CC=CC")
+    by_hand.GetBondWithIdx(1).SetStereoAtoms(0, 3)
+    by_hand.GetBondWithIdx(1).SetStereo(rdkit().BondStereo.STEREOCIS)
+    options = MoleculeOptions(atoms=CIP_ATOMS, vector=True)
+    expected, *others = (
+        [next(read_molecules([row], options, "")).molecules[0] for row in rows]
+        for rows in (
+            smiles,
+            molecules,
+            pickled,
+            [rdkit().MolFromMolBlock(block) for block in blocks[1:]],  # an unknown centre is a known one in space
+            [read_block(block) for block in blocks[1:]],
+        )
+    )
+    assert [molecule.atoms[:, 1].max() for molecule in expected] == [0, 1, 2, 4, 0, 0, 1]
+    assert [molecule.bonds[:, 1].max() for molecule in expected] == [0, 0, 0, 0, 2, 1, 0]
+    for molecules in others:
+        for molecule, other in zip(expected[-len(molecules) :], molecules, strict=True):
+            assert np.allclose(other.descriptors, molecule.descriptors, rtol=1e-5)
+            assert sorted(map(bytes, other.atoms)) == sorted(map(bytes, molecule.atoms))
+            assert sorted(map(bytes, other.bonds)) == sorted(map(bytes, molecule.bonds))
+    (chunk,) = read_molecules([by_hand], options, "")
+    assert chunk.molecules[0].bonds[:, 1].tolist() == [0, 0, 1, 1, 0, 0]
+    assert str(by_hand.GetBondWithIdx(1).GetStereo()) == "STEREOCIS"  # the user's molecule stays as it is
+
+
+def block_in_space(molecule):
+    from rdkit.Chem.AllChem import EmbedMolecule
+
+    molecule = rdkit().AddHs(molecule)
+    assert EmbedMolecule(molecule, randomSeed=1) == 0
+    return rdkit().MolToMolBlock(molecule)
 
 
 def test_packed_molecules_have_true_reverses(bbbp_smiles):

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Data
 
+from outland.chem.featurizer import parse, rdkit
 from outland.estimators import BadInput, GraphClassifier, UnusedRowsWarning
 from outland.estimators.inputs import read_inputs
 from outland.training.targets import NoTarget
@@ -30,6 +31,25 @@ def test_a_fit_learns_and_its_probabilities_are_probabilities(fitted):
     classes = fitted.predict(smiles)
     assert ((probabilities[:, 1] > 0.5) == (classes == 1)).all()
     assert fitted.score(smiles, labels) == (classes == labels).mean()
+
+
+def test_a_prediction_does_not_depend_on_how_a_smiles_is_written(fitted):
+    """Ten stereo-isomers, each in five random ways; a network tells R from S, and E from Z."""
+    pairs = [
+        ("C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O"),
+        ("CC(C)Cc1ccc(cc1)[C@H](C)C(=O)O", "CC(C)Cc1ccc(cc1)[C@@H](C)C(=O)O"),
+        ("C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CC[C@H](C)CC1"),
+        ("C[C@@H](O)[C@H](O)[C@H](C)O", "C[C@@H](O)[C@@H](O)[C@H](C)O"),
+        ("OC(=O)/C=C/C(=O)O", "OC(=O)/C=C\\C(=O)O"),
+    ]
+    written = [
+        [list(rdkit().MolToRandomSmilesVect(parse(smiles), 5, randomSeed=3)) for smiles in pair] for pair in pairs
+    ]
+    texts = [text for pair in written for isomer in pair for text in isomer]
+    predicted = fitted.predict_proba(texts)[:, 1].reshape(len(pairs), 2, 5)
+    assert len(set(texts)) > 40
+    assert np.ptp(predicted, axis=2).max() < 1e-5
+    assert np.abs(predicted[:, 0] - predicted[:, 1]).min() > 1e-4
 
 
 def test_classes_may_be_words_and_more_than_two():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from outland.chem.featurizer import ATOMS
 from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.inputs import read_inputs
@@ -14,6 +15,7 @@ from outland.graphs import Task
 from outland.models import evaluate_models, load_model, save_model
 from outland.models.folder import ModelFile
 from outland.models.gaussian_process import fit_gp
+from outland.models.model import Predictions
 from outland.models.predicted_rows import predict_rows
 from outland.models.trees import fit_forest
 from outland.storage.snapshots import DamagedSnapshot, Snapshot, read_snapshot, write_snapshot
@@ -99,6 +101,25 @@ def test_trees_from_before_there_were_counts_are_read_and_say_the_same(tmp_path)
     assert model.predict(graphs).outputs.std() > 0.5
     with pytest.raises(OutlandError, match="was made with other atom features"):
         load_model(resealed(folder, lambda values: set_in(values, "featurizer.counts", ["mqn-fragments-2"])))
+
+
+def test_a_model_from_before_cip_codes_reads_tags_as_it_did(fitted, tmp_path):
+    """Two ways to write one molecule: to such a model they are two, and to one of today the same."""
+    same = ["C[C@H](N)C(=O)OCC", "N[C@@H](C)C(=O)OCC"]
+
+    def older(values):
+        del values["schema_"]["node"]["version"]
+        values["featurizer"]["atoms"][1] = "chirality"
+
+    folder = save_model(fitted.model_, tmp_path / "m")
+    before = GraphClassifier.load(resealed(folder, older))
+    expected = before.model_.predict(read_inputs(same, atoms=ATOMS).graphs).outputs
+    assert before.model_.schema.node == ATOMS
+    assert np.allclose(before.predict_proba(same)[:, 1], before.model_.probabilities(Predictions(expected))[:, 1])
+    assert np.ptp(before.predict_proba(same)[:, 1]) > 1e-4
+    assert np.ptp(fitted.predict_proba(same)[:, 1]) < 1e-6
+    with pytest.raises(OutlandError, match="was made with other atom features"):
+        load_model(resealed(folder, lambda values: set_in(values, "schema_.node.version", "cip-1")))
 
 
 def test_numbers_of_numpy_are_saved_as_plain_ones(tmp_path):

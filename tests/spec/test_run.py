@@ -167,6 +167,15 @@ def test_keys_of_published_runs_stay(dataset, domain, method, key):
     assert RunSpec.make(dataset, method, domain=domain, kind="covariate").key == key
 
 
+def test_tables_from_before_cip_codes_keep_their_key_and_their_tags(table):
+    spec = RunSpec.make("t", "erm", table=table)
+    plain = spec.to_json()
+    before = {**plain, "table": {name: value for name, value in plain["table"].items() if name != "chirality"}}
+    old = RunSpec.from_json(before)
+    assert (spec.table.chirality, old.table.chirality) == ("cip", "tags")
+    assert old.key == spec_key(before) != spec.key
+
+
 def test_settings_that_came_later_count_only_where_they_are_on():
     plain = spec().to_json()
     older = {name: value for name, value in plain["backbone"].items() if not name.endswith("readout")}

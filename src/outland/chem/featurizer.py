@@ -1,6 +1,7 @@
 """Molecules as arrays: OGB's nine atom and three bond fields, with a fixed vocabulary."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,12 +16,16 @@ from outland.graphs import Features
 
 # The values of each field, in order; most fields have one more category, the last, for any other value.
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
+_CIP = ("", "R", "S", "r", "s")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")  # any other: STEREOANY
 _MAX_CHARGE = 5
 
 ATOMS = Features(9, (119, 5, 12, 12, 10, 6, 6, 2, 2))
+# RDKit's tags, which OGB has for chirality, say the sense of an atom's neighbours in the order of the SMILES: written
+# otherwise, the same molecule has others. CIP codes are those of the molecule.
+CIP_ATOMS = replace(ATOMS, version="cip-1")
 BONDS = Features(3, (5, 6, 2))
 ATOM_FIELDS = (
     "atomic number",
@@ -33,6 +38,7 @@ ATOM_FIELDS = (
     "aromatic",
     "in a ring",
 )
+CIP_ATOM_FIELDS = tuple("CIP code" if name == "chirality" else name for name in ATOM_FIELDS)
 BOND_FIELDS = ("type", "stereo", "conjugated")
 # What keys of prepared molecules name.
 VECTOR = {"fingerprint": FINGERPRINT, "descriptors": DESCRIPTORS, "counts": COUNTS}
@@ -99,21 +105,31 @@ def parse(smiles: str, lenient: bool = False) -> Any:
     return molecule
 
 
-def featurize(molecule: Any, vector: bool = False, graph: bool = True, counts: bool = True) -> Molecule:
+def are_molecules(node: Features, edge: Features | None) -> bool:
+    """Whether graphs with these features are molecules, by either version of the atoms' features."""
+    return node in (ATOMS, CIP_ATOMS) and edge == BONDS
+
+
+def featurize(
+    molecule: Any, vector: bool = False, graph: bool = True, counts: bool = True, atoms: Features = ATOMS
+) -> Molecule:
     """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges.
 
     Without `graph` it is one atom of unknown kind: models that read vectors alone need no more. Without `counts` the
-    vector has none: trees alone read them.
+    vector has none: trees alone read them. `atoms` is `ATOMS`, as benchmarks have them, or `CIP_ATOMS`, which needs
+    the stereochemistry that RDKit assigns when it reads a SMILES.
     """
     vectors: tuple[Any, ...] = (fingerprint(molecule), descriptors(molecule)) if vector else ()
     if vector and counts:
         vectors += (molecule_counts(molecule),)
     if not graph:
         return Molecule(*_NO_GRAPH, *vectors)
-    atoms, (ends, bonds) = _atoms(molecule), _bonds(molecule)
+    fields, (ends, bonds) = _atoms(molecule), _bonds(molecule)
+    if atoms == CIP_ATOMS:
+        _replace_tags(molecule, fields[:, 1])
     edges = ends.repeat(2, axis=1)
     edges[:, 1::2] = ends[::-1]
-    return Molecule(atoms, edges, bonds.repeat(2, axis=0), *vectors)
+    return Molecule(fields, edges, bonds.repeat(2, axis=0), *vectors)
 
 
 def _atoms(molecule: Any) -> Array:
@@ -137,6 +153,25 @@ def _atoms(molecule: Any) -> Array:
     return np.minimum(np.frombuffer(bytes(values), np.uint8).reshape(-1, 9), _LAST_CATEGORY)
 
 
+def _replace_tags(molecule: Any, chirality: Array) -> None:
+    """Put CIP codes in place of chiral tags `[n]`: R and S as RDKit assigned them when it read the molecule.
+
+    The centres that it leaves out depend on each other, as in 1,4-dimethylcyclohexane: they are labelled r and s by the
+    CIP rules, which take longer.
+    """
+    tagged = np.flatnonzero(chirality).tolist()
+    centres = [molecule.GetAtomWithIdx(index) for index in tagged]
+    rest = [index for index, atom in zip(tagged, centres, strict=True) if not atom.HasProp("_CIPCode")]
+    if rest:
+        from rdkit.Chem.rdCIPLabeler import AssignCIPLabels
+
+        with suppress(RuntimeError):  # too many steps: without a code
+            AssignCIPLabels(molecule, rest, [], _MOST_STEPS)
+    for index, atom in zip(tagged, centres, strict=True):
+        chirality[index] = _CIP.index(atom.GetProp("_CIPCode")) if atom.HasProp("_CIPCode") else 0
+
+
+_MOST_STEPS = 100_000  # of the search for a CIP code: a tenth of a second
 _LAST_CATEGORY = (np.array(ATOMS.vocabulary) - 1).astype(np.uint8)
 _NO_GRAPH = (_LAST_CATEGORY[None], np.zeros((2, 0), dtype=np.int32), np.zeros((0, BONDS.width), dtype=np.uint8))
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from outland.chem.descriptors import morgan_generator
-from outland.chem.featurizer import Molecule, featurize, parse, rdkit
+from outland.chem.featurizer import ATOMS, Molecule, featurize, parse, rdkit
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
-from outland.graphs import PackedGraphs
+from outland.graphs import Features, PackedGraphs
 from outland.graphs.edges import to_smallest_int
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
@@ -36,6 +36,7 @@ class MoleculeOptions:
     vector: bool = False  # fingerprint, descriptors and counts in each `Molecule`
     counts: bool = True  # among them
     graph: bool = True  # atoms and bonds
+    atoms: Features = ATOMS  # or `CIP_ATOMS`
 
 
 class MoleculeText(str):
@@ -104,7 +105,7 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
             chunk.failures.append((index, reason))
             continue
         chunk.indices.append(index)
-        chunk.molecules.append(featurize(molecule, options.vector, options.graph, options.counts))
+        chunk.molecules.append(featurize(molecule, options.vector, options.graph, options.counts, options.atoms))
         if options.scaffold:
             chunk.scaffolds.append(_scaffold(molecule))
         if options.canonical:
@@ -123,7 +124,7 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
         problem = graph_problem(text) if text.GetNumAtoms() else "a molecule without atoms"
-        return (None, problem) if problem else (text, "")
+        return (None, problem) if problem else (_with_stereo(text), "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
     if isinstance(text, MoleculeText) and text.reason:
@@ -144,6 +145,15 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     if molecule.GetNumAtoms() > MAX_ATOMS:
         return None, f"a molecule of {molecule.GetNumAtoms()} atoms; the largest taken has {MAX_ATOMS}"
     return molecule, ""
+
+
+def _with_stereo(molecule: Any) -> Any:
+    """A copy of an RDKit molecule with its stereochemistry as of one read from SMILES; in part pickling loses it."""
+    chem = rdkit()
+    copy = chem.Mol(molecule)
+    chem.SetDoubleBondNeighborDirections(copy)  # which E and Z are assigned by
+    chem.AssignStereochemistry(copy, cleanIt=True, force=True, flagPossibleStereoCenters=True)
+    return copy
 
 
 def read_block(block: str) -> MoleculeText:

@@ -107,7 +107,7 @@ def _from_model(
     model, notes = load_model(folder, trust_code=trust_code), list[str]()
     if is_table(name):
         smiles = smiles or find_smiles_column(Path(name), model.targets, trained_column(model))
-        graphs, notes = read_unlabelled(name, smiles)
+        graphs, notes = read_unlabelled(name, smiles, model.schema.node)
     else:
         graphs = load_part(model, name, data=data)
     return f"training of {folder}", name, shift_from_training(model, graphs, data=data, **how), notes

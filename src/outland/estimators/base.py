@@ -184,7 +184,7 @@ class GraphEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _read(self, X: Any) -> Inputs:  # noqa: N803
         check_is_fitted(self, "model_")
-        inputs = read_inputs(X)
+        inputs = read_inputs(X, atoms=self.model_.schema.node)
         if inputs.kind != self.model_.kind:
             raise BadInput(f"this model was trained on {self.model_.kind}, and these are {inputs.kind}")
         return inputs

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.featurizer import BONDS, CIP_ATOMS
 from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
@@ -79,7 +79,12 @@ class Inputs:
 
 
 def read_inputs(
-    rows: Any, only: npt.NDArray[np.int64] | None = None, *, scaffold: bool = False, clusters: bool = False
+    rows: Any,
+    only: npt.NDArray[np.int64] | None = None,
+    *,
+    scaffold: bool = False,
+    clusters: bool = False,
+    atoms: Features = CIP_ATOMS,
 ) -> Inputs:
     """The rows as graphs; a warning names the first molecule that cannot be read, an error if none can.
 
@@ -87,13 +92,14 @@ def read_inputs(
         rows: a list, array or column of SMILES and molecules, or of PyG graphs.
         only: indices of the rows to read; by default all.
         scaffold, clusters: compute the scaffold of each molecule, or its cluster.
+        atoms: the features of the atoms of molecules.
     """
     objects = as_list(rows)
     index = np.arange(len(objects)) if only is None else only
     selected = [objects[row] for row in index]
     if hasattr(selected[0], "edge_index"):
         return replace(_graphs(selected), rows=index, given=len(objects))
-    options = MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters, vector=True)
+    options = MoleculeOptions(scaffold=scaffold, canonical=True, fingerprint=clusters, vector=True, atoms=atoms)
     return _molecules(selected, index, len(objects), options)
 
 
@@ -142,7 +148,7 @@ def _molecules(rows: list[Any], index: npt.NDArray[np.int64], given: int, option
     readable = [row for chunk in chunks for row in chunk.indices]
     texts = tuple(rows[row] for row in readable if isinstance(rows[row], str))
     graphs = pack_molecules(molecules, torch.zeros(len(molecules), 1))
-    return Inputs(graphs, "molecules", ATOMS, BONDS, groups, texts, index[readable], given)
+    return Inputs(graphs, "molecules", options.atoms, BONDS, groups, texts, index[readable], given)
 
 
 def _warn_unreadable(failures: list[tuple[int, str]], rows: list[Any], index: npt.NDArray[np.int64]) -> None:

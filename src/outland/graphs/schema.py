@@ -19,10 +19,12 @@ class Features:
     Args:
         width: number of columns.
         vocabulary: number of values of each categorical column; None for real numbers.
+        version: of how they are computed, where there is another way with the same columns.
     """
 
     width: PositiveInt
     vocabulary: tuple[PositiveInt, ...] | None = None
+    version: str = ""
 
 
 @settings("task")

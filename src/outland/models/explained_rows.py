@@ -89,7 +89,7 @@ def explain_table(
     number = model.target_index(target)
     target = target or (model.targets[0] if model.targets[0] in column_names(path) else None)
     table = list(islice(read_rows(path), most))
-    options = MoleculeOptions(scaffold=False, vector=True)
+    options = MoleculeOptions(scaffold=False, vector=True, atoms=model.schema.node)
     chunks = list(read_molecules((row[smiles] for row in table), options, f"Reading {path.name}"))
     indices = [index for chunk in chunks for index in chunk.indices]
     failures = [failure for chunk in chunks for failure in chunk.failures]

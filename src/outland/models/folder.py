@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.featurizer import are_molecules
 from outland.devices import find_device
 from outland.errors import CannotWrite, OutlandError
 from outland.graphs import Schema
@@ -164,10 +164,10 @@ def _check_format(values: dict[str, Any], folder: Path) -> None:
 
 def _check_featurizer(file: ModelFile, folder: Path) -> None:
     schema = Schema.from_json(file.schema_)
-    known, written = featurizer(), file.featurizer or {}
+    known, written = featurizer(schema.node), file.featurizer or {}
     # Folders from before there were counts name none: their trees do not read them.
     read_here = written in (known, {name: known[name] for name in known if name != "counts"})
-    read_here &= (schema.node, schema.edge) == (ATOMS, BONDS)
+    read_here &= are_molecules(schema.node, schema.edge)
     if file.reads == "molecules" and not read_here:
         raise OutlandError(
             f"{folder} was made with other atom features than this version of outland reads: use version "

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.featurizer import are_molecules
 from outland.devices import one_thread
 from outland.graphs import PackedGraphs, Schema, Task
 from outland.methods import Method
@@ -122,7 +122,7 @@ class TrainedModel:
     @property
     def kind(self) -> Kind:
         """What it reads."""
-        return "molecules" if (self.schema.node, self.schema.edge) == (ATOMS, BONDS) else "graphs"
+        return "molecules" if are_molecules(self.schema.node, self.schema.edge) else "graphs"
 
     @property
     def targets(self) -> list[str]:

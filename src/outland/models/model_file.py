@@ -10,9 +10,9 @@ from torch import Tensor
 
 from outland.chem.counts import COUNT_NAMES, COUNTS
 from outland.chem.descriptors import DESCRIPTOR_NAMES, DESCRIPTORS, FINGERPRINT
-from outland.chem.featurizer import ATOM_FIELDS, BOND_FIELDS
+from outland.chem.featurizer import ATOM_FIELDS, BOND_FIELDS, CIP_ATOM_FIELDS, CIP_ATOMS
 from outland.errors import OutlandError
-from outland.graphs import PackedGraphs, Schema
+from outland.graphs import Features, PackedGraphs, Schema
 from outland.methods import is_file, rebuild_method
 from outland.models.calibration import Calibration
 from outland.models.conformal import Conformal
@@ -148,7 +148,7 @@ def model_values(model: TrainedModel) -> dict[str, Any]:
         "reads": model.kind,
         "spec": model.spec.to_json(),
         "schema_": model.schema.to_json(),
-        "featurizer": featurizer() if model.kind == "molecules" else None,
+        "featurizer": featurizer(model.schema.node) if model.kind == "molecules" else None,
         "classes": list(model.classes),
         "members": [_member_values(member) for member in model.members],
         "weights": list(model.weights),
@@ -162,14 +162,15 @@ def model_values(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-def featurizer() -> dict[str, list[str]]:
-    """What this version reads of a molecule."""
+def featurizer(atoms: Features) -> dict[str, list[str]]:
+    """What this version reads of a molecule, by name; `atoms` are the features of atoms."""
     vector = {
         "fingerprint": [FINGERPRINT],
         "descriptors": [DESCRIPTORS, *DESCRIPTOR_NAMES],
         "counts": [COUNTS, *COUNT_NAMES],
     }
-    return {"atoms": list(ATOM_FIELDS), "bonds": list(BOND_FIELDS), **vector}
+    atom_fields = CIP_ATOM_FIELDS if atoms == CIP_ATOMS else ATOM_FIELDS
+    return {"atoms": list(atom_fields), "bonds": list(BOND_FIELDS), **vector}
 
 
 def _version(package: str) -> str:

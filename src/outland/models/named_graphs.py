@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+from outland.chem.featurizer import CIP_ATOMS
 from outland.datasets import DataFolder, PartName, TableSettings, select_part
 from outland.errors import OutlandError
 from outland.graphs import Cache, PackedGraphs, Schema
@@ -69,4 +71,6 @@ def load_labelled_table(
     merge = spec is not None and spec.merge_labels
     censored: Censored = "value" if spec is not None and spec.censored == "value" else "drop"
     labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path), merge, censored)
-    return read_with_labels(TableSettings(str(path), smiles=smiles, target=tuple(columns)), labels)
+    chirality: Literal["cip", "tags"] = "cip" if model.schema.node == CIP_ATOMS else "tags"
+    table = TableSettings(str(path), smiles=smiles, target=tuple(columns), chirality=chirality)
+    return read_with_labels(table, labels)

@@ -112,6 +112,7 @@ def predict_table(
         with written_table(out, [*names, *added], smiles, safe, numbers) as write:
             rows, training = read_rows(path), set(model.training_hashes.tolist())
             options = replace(_VECTORS, graph=graphs or model.network is not None, counts=model.reads_counts)
+            options = replace(options, atoms=model.schema.node)
             size = CHUNK if len(names) > _WIDE else _ROWS
             for chunk in read_molecules(smiles_texts(path, smiles), options, title, workers=workers, size=size):
                 report.sample.add(chunk.molecules)

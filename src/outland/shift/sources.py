@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.featurizer import ATOMS, BONDS, CIP_ATOMS
 from outland.datasets import DataFolder, PartName, TableSettings, is_table, select_part
 from outland.errors import OutlandError
-from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
+from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ def find_sides(
         return Sides(here, there, schema, True, tuple(notes))
     notes = []
     loaded: dict[str, Splits] = {}
+    atoms = CIP_ATOMS if all(tables) else ATOMS  # as of parts of datasets
     sides = [
-        _molecules(name, columns.smiles, notes) if is_file else _part(name, loaded, data, cache, seed, notes)
+        _molecules(name, columns.smiles, atoms, notes) if is_file else _part(name, loaded, data, cache, seed, notes)
         for name, is_file in zip((first, second), tables, strict=True)
     ]
     (here, schema), (there, other) = sides
@@ -56,13 +57,13 @@ def find_sides(
     return Sides(here, there, schema, same, tuple(dict.fromkeys(notes)))
 
 
-def _molecules(file: str, smiles: str, notes: list[str]) -> tuple[PackedGraphs, Schema]:
+def _molecules(file: str, smiles: str, atoms: Features, notes: list[str]) -> tuple[PackedGraphs, Schema]:
     """A table of molecules without labels, and its schema; remarks are added to `notes`."""
     from outland.tables.smiles_table import read_unlabelled
 
-    graphs, note = read_unlabelled(file, smiles)
+    graphs, note = read_unlabelled(file, smiles, atoms)
     notes += note
-    return graphs, Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS)
+    return graphs, Schema(atoms, Task("binary", 1, "rocauc"), BONDS)
 
 
 def _dataset(name: str) -> str:

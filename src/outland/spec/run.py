@@ -17,6 +17,7 @@ from outland.storage.files import canonical_json, checksum, digest
 
 RESULTS = 1  # version of what specs give: raised by hand when a change of the code gives other results for equal specs
 _LATER = ("descriptors", "unit_readout", "masked_readout")  # of the backbone, off in specs from before they were there
+_BEFORE: dict[str, Any] = {"chirality": "tags"}  # settings of tables, as in specs from before they were there
 GROUPS = ("method", "backbone", "train", "data")
 Changes = Mapping[str, Mapping[str, Any]]
 
@@ -126,7 +127,7 @@ class RunSpec:
             backbone=change(BackboneSettings(), plain["backbone"], "backbone"),
             train=change(TrainSettings(), plain["train"], "train"),
             data=change(DataSettings(), plain["data"], "data"),
-            table=None if table is None else change(TableSettings(table["file"]), table, "table"),
+            table=None if table is None else change(TableSettings(table["file"], **_BEFORE), table, "table"),
         )
 
     @classmethod
@@ -161,7 +162,8 @@ def spec_key(plain: Mapping[str, Any]) -> str:
         hashed.pop("code", None)
     hashed["backbone"] = {name: value for name, value in plain["backbone"].items() if value or name not in _LATER}
     if hashed["table"] is not None:
-        hashed["table"] = {name: value for name, value in hashed["table"].items() if name not in ("file", "strict")}
+        table = {name: value for name, value in hashed["table"].items() if name not in ("file", "strict")}
+        hashed["table"] = {name: value for name, value in table.items() if (name, value) not in _BEFORE.items()}
     return digest(canonical_json(hashed))[:12]
 
 

@@ -57,7 +57,7 @@ def splits_from_data_list(
     >>> {name: len(index) for name, index in splits.parts.items()}
     {'train': 16, 'val': 2, 'test': 2}
     >>> splits.schema.node, splits.schema.task.kind, splits.schema.task.outputs
-    (Features(width=4, vocabulary=None), 'multiclass', 2)
+    (Features(width=4, vocabulary=None, version=''), 'multiclass', 2)
     """
     packed = PackedGraphs.from_data_list(validate_data_list(graphs, environments is None))
     parts = _parts(packed.node_counts, split, fractions, seed)

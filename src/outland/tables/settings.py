@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+from outland.chem.featurizer import ATOMS, CIP_ATOMS
 from outland.chem.smiles import has_invalid_utf8
 from outland.errors import OutlandError
+from outland.graphs import Features
 from outland.settings import settings
 from outland.storage.files import checksum
 from outland.tables.columns import find_smiles_column
@@ -27,6 +30,7 @@ class TableSettings:
         merge_labels: take labels that mean the same, as `1`, `active` and `TRUE`, for one class.
         censored: what to do with a label such as `>10`: `drop` it, take its `value`, or `ask` by refusing the table.
         strict: refuse the table if any row cannot be used, instead of setting such rows aside.
+        chirality: of atoms by `cip` codes, however a SMILES is written, or by `tags`, as it was before.
         sha256: of the file; filled in when it is opened, so that another file is another run.
     """
 
@@ -40,12 +44,18 @@ class TableSettings:
     merge_labels: bool = False
     censored: Censored = "ask"
     strict: bool = False
+    chirality: Literal["cip", "tags"] = "cip"
     sha256: str | None = None
 
     @property
     def targets(self) -> list[str]:
         """The target columns."""
         return [self.target] if isinstance(self.target, str) else list(self.target)
+
+    @property
+    def atoms(self) -> Features:
+        """The features of atoms."""
+        return CIP_ATOMS if self.chirality == "cip" else ATOMS
 
     def opened(self) -> "TableSettings":
         """A copy with the file's checksum; refuse a file that is no table or lacks a column."""

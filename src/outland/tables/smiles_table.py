@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import torch
 
-from outland.chem.featurizer import ATOMS, BONDS, VECTOR
+from outland.chem.featurizer import BONDS, CIP_ATOMS, VECTOR
 from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
 from outland.errors import OutlandError
-from outland.graphs import Cache, PackedGraphs, Schema, Splits
+from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits
 from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
 from outland.graphs.shards import Shards
@@ -102,11 +102,14 @@ class SmilesTable(Dataset):
         self._check_file()
         with unchanged(Path(self.settings.file), self.settings.sha256):
             labels = _infer([self.settings.file], self.settings)
-            options = MoleculeOptions(canonical=True, fingerprint=key["cluster"], vector=True)
+            options = MoleculeOptions(
+                canonical=True, fingerprint=key["cluster"], vector=True, atoms=self.settings.atoms
+            )
             rows = _collect(self.settings, labels, options)
         graphs = rows.graphs()
         source = {**key, **rows.summary(), "classes": list(labels.classes), "task": asdict(labels.task)}
-        return Splits(graphs, {"all": torch.arange(len(graphs))}, Schema(ATOMS, labels.task, BONDS), source)
+        schema = Schema(self.settings.atoms, labels.task, BONDS)
+        return Splits(graphs, {"all": torch.arange(len(graphs))}, schema, source)
 
     def _split(self, table: Splits, domain: str, seed: int) -> Splits:
         graphs = table.graphs
@@ -161,14 +164,14 @@ def read_labelled(files: list[str], settings: TableSettings) -> tuple[list[Packe
     labels = _infer(files, settings)
     read = [read_with_labels(table, labels) for table in tables]
     notes = [note for _, table_notes in read for note in table_notes]
-    return [graphs for graphs, _ in read], Schema(ATOMS, labels.task, BONDS), notes
+    return [graphs for graphs, _ in read], Schema(settings.atoms, labels.task, BONDS), notes
 
 
 def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table whose labels are read by `labels`, and a note if some rows cannot be used."""
     opened = settings.opened()
     with unchanged(Path(settings.file)):
-        collector = _collect(opened, labels, MoleculeOptions(canonical=True, vector=True))
+        collector = _collect(opened, labels, MoleculeOptions(canonical=True, vector=True, atoms=settings.atoms))
     if not collector.quarantine:
         return collector.graphs(), []
     row, _, value, reason = collector.quarantine[0]
@@ -176,13 +179,13 @@ def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[Pack
     return collector.graphs(), [f"{name}: {count} rows set aside; the first: row {row}, {reason} ({value!r})"]
 
 
-def read_unlabelled(file: str, smiles: str = "") -> tuple[PackedGraphs, list[str]]:
+def read_unlabelled(file: str, smiles: str = "", atoms: Features = CIP_ATOMS) -> tuple[PackedGraphs, list[str]]:
     """The molecules of a table without their labels, and a note if some rows cannot be used."""
     path = Path(file)
     smiles = smiles or find_smiles_column(path)
     require_columns(path, [smiles])
     shards, failures = Shards(), list[tuple[int, str]]()
-    options = MoleculeOptions(scaffold=False, vector=True)
+    options = MoleculeOptions(scaffold=False, vector=True, atoms=atoms)
     with unchanged(path):
         for chunk in read_molecules(smiles_texts(path, smiles), options, f"Reading {path.name}"):
             failures += chunk.failures
