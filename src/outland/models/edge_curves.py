@@ -24,12 +24,15 @@ ClassLogits = Callable[[PackedGraphs], Tensor]  # logits of all classes [G, C], 
 
 
 def class_logits(model: TrainedModel) -> ClassLogits:
-    """A model's calibrated logits of all classes; of two classes the first has logit 0."""
+    """A model's logits of all classes; of two classes the first has logit 0.
+
+    They are not calibrated: a temperature flattens all curves of a model, and areas of two would differ by theirs.
+    """
     if model.task.kind == "regression" or len(model.targets) > 1:
         raise OutlandError(f"curves of explanations are of one label with classes, and {model.name} has another task")
 
     def logits(graphs: PackedGraphs) -> Tensor:
-        z = model.calibration.logits(mean_outputs(model, graphs))
+        z = mean_outputs(model, graphs)
         return z if z.shape[1] > 1 else torch.cat([torch.zeros_like(z), z], 1)
 
     return logits
