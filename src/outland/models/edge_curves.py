@@ -87,7 +87,7 @@ def edge_curves(
 
     An undirected edge has the mean of its two scores, and ties are broken at random. Of m edges the nearest whole
     number to share·m is taken. Edges are removed from the graphs, so that whatever reads them, a mask network too,
-    reads graphs without these edges: the same as a weight of 0 in every layer.
+    reads graphs without these edges: the same as a weight of 0 in every layer, where edges carry messages only.
     """
     rank, count = edge_ranks(graphs, score, generator)
     graph = torch.arange(len(graphs)).repeat_interleave(graphs.edge_counts)
