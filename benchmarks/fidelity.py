@@ -59,7 +59,7 @@ def main() -> None:
     arguments.add_argument("--part", default="test", help="of each model's dataset, or DATASET/DOMAIN:PART")
     arguments.add_argument("--graphs", type=int, default=200, help="drawn from the part")
     arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--epochs", type=int, default=EPOCHS, help="of GNNExplainer")
+    arguments.add_argument("--epochs", type=int, default=EPOCHS, help="of GNNExplainer; report it with 500 too")
     arguments.add_argument("--device", default="auto")
     arguments.add_argument("--out", type=Path, default=OUT)
     arguments.add_argument("--picture", type=Path, help="PNG, SVG or PDF")
