@@ -1,8 +1,8 @@
-"""Graphs without some of their nodes."""
+"""Graphs without some of their nodes, or without some of their edges."""
 
 import torch
 
-from outland.graphs.induced import induced_subgraphs
+from outland.graphs.induced import induced_subgraphs, spanning_subgraphs
 
 
 def test_nodes_go_with_their_edges(any_set):
@@ -30,3 +30,21 @@ def test_all_or_none(any_set):
     for name in ("x", "edge_index", "reverse", "node_counts", "edge_counts"):
         assert torch.equal(getattr(same, name), getattr(graphs, name))
     assert (len(empty), len(empty.x), empty.edge_index.shape) == (len(graphs), 0, (2, 0))
+
+
+def test_edges_go_and_nodes_stay(any_set):
+    _, graphs = any_set
+    partner = graphs.reverse.long() + graphs.edge_offsets.repeat_interleave(graphs.edge_counts)
+    keep = torch.rand(len(partner), generator=torch.Generator().manual_seed(1)) > 0.5
+    keep &= keep[partner]
+    assert 0 < int(keep.sum()) < len(keep)
+    smaller = spanning_subgraphs(graphs, keep)
+    smaller.check_edges()
+    rows = zip(graphs.to_data_list(), smaller.to_data_list(), keep.split(graphs.edge_counts.tolist()), strict=True)
+    for data, rest, kept in rows:
+        assert torch.equal(rest.x, data.x)
+        assert torch.equal(rest.edge_index, data.edge_index[:, kept])
+        assert data.edge_attr is None or torch.equal(rest.edge_attr, data.edge_attr[kept])
+    back = smaller.reverse.long() + smaller.edge_offsets.repeat_interleave(smaller.edge_counts)
+    assert torch.equal(partner[keep], torch.arange(len(keep))[keep][back])
+    assert spanning_subgraphs(graphs, torch.zeros_like(keep)).edge_index.shape == (2, 0)

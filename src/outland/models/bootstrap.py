@@ -1,6 +1,7 @@
-"""Metrics of many draws of rows at once: a draw is a weight for each row, how often it was drawn."""
+"""Metrics of many draws of rows at once: a draw is a weight for each row, how often it was drawn; and means."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,22 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 WeightedMetric = Callable[[Array, Array, Array], Array]
 _NUMBERS_AT_ONCE = 1 << 20  # weights in memory
+_DRAWS = 2000
+
+
+class Interval(NamedTuple):
+    """A mean over rows with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_interval(values: Array, generator: np.random.Generator) -> Interval:
+    """The mean of `values` `[n]`, bootstrapped over them."""
+    draws = generator.integers(len(values), size=(_DRAWS, len(values)))
+    low, high = np.quantile(values[draws].mean(1), (0.025, 0.975))
+    return Interval(float(values.mean()), float(low), float(high))
 
 
 def draw_groups(measure: Callable[[Array], Array], groups: Array, seed: int, count: int) -> Array:

@@ -9,11 +9,12 @@ import numpy.typing as npt
 from torch import Tensor
 
 from outland.graphs import PackedGraphs
+from outland.models.bootstrap import mean_interval
 from outland.models.model import TrainedModel
 from outland.models.occlusion import Hidden, Occlusion
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of a graph's nodes that are hidden
-_DRAWS, _MOST, _BOOTSTRAPS = 4, 100, 2000
+_DRAWS, _MOST = 4, 100
 Array = npt.NDArray[np.float64]
 
 
@@ -118,7 +119,5 @@ def _direction(occlusion: Occlusion) -> Array:
 def summarize_falls(top: Array, random: Array, generator: np.random.Generator) -> Faithfulness:
     """The falls `[graphs, shares]` as a score with its interval."""
     gaps = (top - random).mean(1)
-    draws = generator.integers(len(gaps), size=(_BOOTSTRAPS, len(gaps)))
-    low, high = np.quantile(gaps[draws].mean(1), (0.025, 0.975))
     curves = tuple(top.mean(0).tolist()), tuple(random.mean(0).tolist())
-    return Faithfulness(*curves, float(gaps.mean()), float(low), float(high), len(gaps))
+    return Faithfulness(*curves, *mean_interval(gaps, generator), len(gaps))

@@ -78,7 +78,7 @@ class Occlusion:
         """The model's outputs `[C, outputs]`, a block of at most `_MOST_NODES` nodes at a time."""
         reference = self.graphs if self.model.reference is None else self.model.reference
         with hidden_as_average(self.model, reference.x):
-            blocks = [_mean_outputs(self.model, self._copies(block)) for block in self._blocks(hidden)]
+            blocks = [mean_outputs(self.model, self._copies(block)) for block in self._blocks(hidden)]
         return torch.cat(blocks)
 
     def _blocks(self, hidden: Sequence[Hidden]) -> Iterator[Sequence[Hidden]]:
@@ -136,7 +136,8 @@ def hidden_as_average(model: TrainedModel, x: Tensor) -> Iterator[None]:
         yield
 
 
-def _mean_outputs(model: TrainedModel, graphs: PackedGraphs) -> Tensor:
+def mean_outputs(model: TrainedModel, graphs: PackedGraphs) -> Tensor:
+    """The model's outputs of graphs `[G, outputs]`, without what else `predict` gives, in double precision."""
     return model.mean(torch.stack([member.outputs(graphs) for member in model.members], 1)).double()
 
 
