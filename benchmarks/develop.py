@@ -1,17 +1,15 @@
-"""Methods on draws of Motif that are not the published ones: what a method of our own is developed on.
+"""Methods on draws of datasets that are not the published ones: what a method of our own is developed on.
 
     .venv/bin/python benchmarks/develop.py runs.txt --out results/development.jsonl [--minutes 4]
 
-A line of runs.txt is `DRAW METHOD SEED SETTINGS...`, as in `wheel-tree dropedge 0 backbone.pool=max`. Graphs are those
-of `--data-seed`, which is not the published one, so no test score here is of a published test part. A draw of bases,
-`VAL-TEST`, trains on the other three of wheel, tree, ladder, star and path, of which it has as many graphs; a draw of
-sizes, `middle` or `large`, trains on the smaller ones and is tested on the larger. (No more than 15 trees with a
-motif differ, so scores on them go by steps.)
+A line of runs.txt is `DRAW METHOD SEED SETTINGS...`, as in `wheel-tree dropedge 0 backbone.pool=max`; draws.py says
+which draws there are. Graphs of Motif are those of `--data-seed`, which is not the published one, and molecules those
+that Molbbbp trains on, so no test score here is of a published test part.
 
 All runs of the file are carried out side by side on a GPU, one after another elsewhere; each writes a line of JSON:
-scores of id validation, OOD validation and test by each selection rule after 70 % of the epochs, the course of the test
-score, and the ROC-AUC of the mask's edges. What the file holds already is not computed again. `--summary` prints the
-table of docs/ours.md.
+scores of id validation, OOD validation and test by each selection rule (after the share of the epochs that the recipe
+bars), the course of the test score, and the ROC-AUC of the mask's edges. What the file holds already is not computed
+again. `--summary` prints the tables of docs/ours.md.
 """
 
 import argparse
@@ -19,45 +17,23 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from draws import dataset_of, make_draw
 
-from outland.datasets.motif_shapes import BASES
 from outland.devices import find_device
 from outland.graphs import Splits
-from outland.spec import RunSpec, load_splits
+from outland.spec import RunSpec
 from outland.training.capture import Event
 from outland.training.mask_quality import mask_quality
 from outland.training.runs import Training
 
-SIZES = {"middle": ((0, 1), 2, 3), "large": ((0, 1, 2), 3, 4)}  # environments: train, val, test
-TRAIN, SCORED, TESTED = 12000, 1500, 3000
+MASKED = 200  # graphs of a part whose masks are looked at
 DATA_SEED, PUBLISHED_SEED = 7, 123
 PARTS = ("id_val", "val", "test")
-LATE = 0.7  # share of the epochs that are not selected, as in the published setting
-
-
-def make_draw(name: str, seed: int, device: torch.device) -> Splits:
-    """The parts of a draw."""
-    domain, kind = ("size", "covariate") if name in SIZES else ("base", "none")
-    splits = load_splits(RunSpec.make("motif", "erm", domain, kind, changes={"data": {"seed": seed}}), device)
-    random = torch.Generator().manual_seed(seed)
-    if name in SIZES:
-        values, (train, val, test) = splits.graphs.environment, SIZES[name]
-    else:
-        val, test = (BASES.index(base) for base in name.split("-"))
-        values, train = splits.graphs.extra["base"], tuple({0, 1, 2, 3, 4} - {val, test})
-    assert values is not None
-
-    def drawn(*wanted: int) -> torch.Tensor:
-        index = torch.isin(values.cpu(), torch.tensor(wanted)).nonzero().flatten()
-        return index[torch.randperm(len(index), generator=random)]
-
-    inside = drawn(*train)
-    parts = {"train": inside[:TRAIN], "id_val": inside[TRAIN:][-SCORED:], "val": drawn(val)[:SCORED]}
-    return Splits(splits.graphs, {**parts, "test": drawn(test)[:TESTED]}, splits.schema, splits.source)
 
 
 class Experiment:
@@ -65,8 +41,8 @@ class Experiment:
 
     def __init__(self, line: str, splits: Splits, device: torch.device) -> None:
         name, method, seed, *words = line.split()
-        domain = "size" if name in SIZES else "base"
-        spec = RunSpec.from_words("motif", method, words, domain=domain, seed=int(seed))
+        dataset, domain = dataset_of(name)
+        spec = RunSpec.from_words(dataset, method, words, domain=domain, seed=int(seed))
         self.line = line
         self.training, self.event, self.started = Training(spec, splits, device), None, time.time()
         self.steps: Iterator[Event] = self.training.steps()
@@ -83,14 +59,17 @@ class Experiment:
     def result(self) -> dict[str, Any]:
         """What came out."""
         curves, method = self.training.trainer.curves, self.training.trainer.method
-        late = curves[int(LATE * len(curves)) :]
-        rows = {rule: max(late, key=lambda row, rule=rule: row[rule]["accuracy"]) for rule in ("val", "id_val")}
+        late = curves[int(self.training.spec.train.burn_in * len(curves)) :]
+        metric = self.training.splits.schema.task.metric
+        rows = {rule: max(late, key=lambda row, rule=rule: row[rule][metric]) for rule in ("val", "id_val")}
         rows["last"] = curves[-1]
-        quality = mask_quality(method, self.training.splits, 512)
+        splits = self.training.splits
+        few = replace(splits, parts={part: splits.parts[part][:MASKED] for part in ("id_val", "test")})
+        quality = mask_quality(method, few, 512)
         return {
             "line": self.line,
-            **{rule: {part: round(100 * row[part]["accuracy"], 2) for part in PARTS} for rule, row in rows.items()},
-            "course": [round(100 * row["test"]["accuracy"], 1) for row in curves[:: max(1, len(curves) // 8)]],
+            **{rule: {part: round(100 * row[part][metric], 2) for part in PARTS} for rule, row in rows.items()},
+            "course": [round(100 * row["test"][metric], 1) for row in curves[:: max(1, len(curves) // 8)]],
             "mask": {part: round(values["rocauc"], 4) for part, values in quality.items()},
             "seconds": round(time.time() - self.started, 1),
         }
@@ -106,7 +85,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         draw, method, _, *words = row["line"].split()
         changes = sorted(word.partition(".")[2] for word in words if word != USUAL)
-        name = " ".join([method.rpartition("/")[2].partition(".py")[0], *changes])
+        plain = f"*{Path(method.partition(':')[0]).stem}*" if ".py" in method else method  # prototypes in italics
+        name = " ".join([plain, *changes])
         cells.setdefault(name, {}).setdefault(draw, []).append(row)
 
     def entry(found: list[dict[str, Any]]) -> str:

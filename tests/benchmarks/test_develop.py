@@ -1,5 +1,6 @@
 """The prototype of a method of our own, and the table of the docs made of what was tried."""
 
+import dataclasses
 import json
 import math
 import sys
@@ -10,12 +11,15 @@ import torch
 
 from outland.graphs import Batches
 from outland.methods import Progress, build_method, method_settings
+from outland.spec import RunSpec, load_splits
 from tests.cases import SMALL
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from develop import DATA_SEED, PUBLISHED_SEED, SIZES, summary  # noqa: E402
+from develop import DATA_SEED, PUBLISHED_SEED, summary  # noqa: E402
+from draws import SIZES, dataset_of, make_draw  # noqa: E402
 
+EVIDENCE = f"{ROOT / 'benchmarks' / 'prototypes' / 'evidence.py'}:Evidence"
 SPARE = f"{ROOT / 'benchmarks' / 'prototypes' / 'spare.py'}:Spare"
 
 
@@ -105,3 +109,49 @@ def test_the_worth_reaches_no_weight_of_the_classifier(motif, batch):
     method.loss(batch, Progress())["worth"].backward()
     assert all(parameter.grad is None for parameter in method.classifier.parameters())
     assert float(method.last.weight.grad.abs().sum()) > 0
+
+
+def test_the_prototype_of_evidence_is_the_method(motif, batch):
+    """The same embeddings from the same weights, on whole and on thinned graphs."""
+    backbone = dataclasses.replace(SMALL, pool="max")
+    changes = {"head": "linear", "rates": "uniform", "drop": 0.5, "whole": 0.5, "heavy": 0.25}
+    prototype = build_method(EVIDENCE, motif.schema, backbone, method_settings(EVIDENCE, changes)).eval()
+    method = build_method("evidence", motif.schema, SMALL, method_settings("evidence", {})).eval()
+    names = {"node": "node_gate", "edge": "edge_gate", "conv": "layer", "norm": "norm", "pool": "classifier.readout"}
+    names |= {"encoder": "classifier.encoder", "head": "classifier.head.linear"}
+    state = {}
+    for name, value in prototype.state_dict().items():
+        first, _, rest = name.partition(".")
+        state[f"{names[first]}.{rest}"] = value
+    method.load_state_dict(state)
+    edge = method.thin(batch, torch.full((33,), 0.4))
+    with torch.no_grad():
+        assert torch.equal(method.readout(batch), prototype.readout(batch))
+        assert torch.equal(method.readout(batch, edge), prototype.parts(batch, edge)[0])
+        assert torch.equal(method(batch), prototype(batch))
+
+
+@pytest.mark.parametrize("domain", ["scaffold", "size"])
+def test_draws_of_molecules_are_of_those_that_molbbbp_trains_on(data, cache, monkeypatch, domain):
+    monkeypatch.setenv("OUTLAND_CACHE", str(cache.folder))
+    published = load_splits(RunSpec.make("molbbbp", "erm", domain, "covariate"), torch.device("cpu"))
+    draws = [make_draw(f"bbbp-{domain}-{number}", DATA_SEED, torch.device("cpu")) for number in (0, 1)]
+    for draw in draws:
+        rows = torch.cat(list(draw.parts.values()))
+        assert torch.equal(rows.sort().values, published["train"].sort().values)
+        shares = [len(draw[part]) / len(rows) for part in ("train", "id_val", "val", "test")]
+        assert shares == pytest.approx([0.6, 0.1, 0.15, 0.15], abs=0.002)
+    assert not torch.equal(draws[0]["test"].sort().values, draws[1]["test"].sort().values)
+    sizes, test = published.graphs.node_counts, draws[0]["test"]
+    if domain == "size":
+        assert int(sizes[test].max()) <= int(sizes[draws[0]["train"]].min())
+    else:
+        scaffold = published.graphs.extra["scaffold"]
+        count = torch.bincount(scaffold[published["train"]])[scaffold]
+        assert int(count[test].max()) <= int(count[draws[0]["train"]].min())
+
+
+def test_a_draw_names_its_dataset_and_domain():
+    assert dataset_of("large") == ("motif", "size")
+    assert dataset_of("star-path") == ("motif", "base")
+    assert dataset_of("bbbp-size-2") == ("molbbbp", "size")

@@ -92,10 +92,14 @@ def test_settings_are_the_type_argument_unless_they_are_given(any_set):
 def test_a_method_says_what_it_can_do(any_set):
     schema, graphs = any_set
     masked = {name for name in METHODS if find_method(name).has_masks}
-    assert masked == {"dir", "cal", "gsat", "ciga", "disc", "grea", "aia", "prune", "leci", "imold"}
+    assert masked == {"dir", "cal", "gsat", "ciga", "disc", "grea", "aia", "prune", "leci", "imold", "evidence"}
     augmenting = {name for name in METHODS if find_method(name).augments}
-    assert augmenting == {"dropedge", "eerm", "flag", "g-mixup", "m-mixup", "grea", "aia"}
-    assert {name for name in augmenting if not find_method(name).learns_augmentation} == {"dropedge", "g-mixup"}
+    assert augmenting == {"dropedge", "eerm", "flag", "g-mixup", "m-mixup", "grea", "aia", "evidence"}
+    assert {name for name in augmenting if not find_method(name).learns_augmentation} == {
+        "dropedge",
+        "g-mixup",
+        "evidence",
+    }
     method, batch = Scaled(schema, SMALL), whole(graphs)
     with pytest.raises(OutlandError, match="scaled has no masks"):
         method.masks(batch)

@@ -83,7 +83,7 @@ def test_masking_methods_are_the_papers():
 @pytest.mark.parametrize("name", [*METHODS])
 def test_every_readout_serves_every_method(any_set, name, pool):
     schema, graphs = any_set
-    changes = {"readout": "backbone"} if name in ("grea", "prune") else {}
+    changes = {"readout": "backbone"} if name in ("grea", "prune", "evidence") else {}
     logits = {}
     for selected in (pool, "mean"):
         backbone = dataclasses.replace(SMALL, pool=selected, unit_readout=True)

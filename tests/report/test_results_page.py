@@ -108,7 +108,7 @@ def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
     rows = [line.split("|")[1].strip() for line in score_table(with_runs(results)).splitlines()]
     assert "PrunE (since the paper)" in rows
     assert not any("LECI" in row for row in rows)
-    assert len(rows) == 2 + 18 + 3
+    assert len(rows) == 2 + 18 + 4
 
 
 def test_the_first_remark_on_a_cell_counts():

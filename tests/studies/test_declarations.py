@@ -20,6 +20,7 @@ SIZES = {  # rows, columns, runs
     "tu": (6, 6, 360),
     "cost": (18, 7, 1134),
     "masks": (9, 2, 180),
+    "ours": (9, 3, 270),
 }
 
 
@@ -148,13 +149,31 @@ def test_train_and_every_study_make_the_same_runs():
         assert trained.key == spec.key, f"{study} {cell.name}"
 
 
+def test_each_part_of_evidence_is_left_out_in_a_row():
+    cells = find_study("ours").cells(1, only=["motif-size"])
+    params = {cell.row.label: cell.specs[0].method_params for cell in cells if cell.row.method == "evidence"}
+    complete = params.pop("Evidence")
+    assert (complete.gate, complete.layer, complete.readout) == (True, True, "max")
+    assert (complete.whole, complete.drop, complete.bare) == (0.5, 0.5, 0.25)
+    others = [
+        replace(complete, gate=False),
+        replace(complete, layer=False),
+        replace(complete, readout="mean"),
+        replace(complete, whole=1.0),
+        replace(complete, bare=0.0),
+    ]
+    assert list(params.values()) == others
+    pools = {cell.row.label: cell.specs[0].backbone.pool for cell in cells}
+    assert (pools["ERM"], pools["ERM, maximum"], pools["DropEdge, maximum"]) == ("mean", "max", "max")
+
+
 def test_rows_since_the_paper_are_there_when_asked_for():
     study = find_study("covariate")
     everything = study.with_newer()
     assert (study.has_newer, everything.has_newer) == (False, True)
     assert everything.rows[: len(study.rows)] == study.rows
     labels = [row.label for row in everything.rows[len(study.rows) :]]
-    assert labels == ["PrunE", "ERM, unit readout", "LECI", "LECI, virtual node", "iMoLD"]
+    assert labels == ["PrunE", "ERM, unit readout", "LECI", "LECI, virtual node", "iMoLD", "Evidence"]
     specs = {cell.row.label: cell.specs[0] for cell in everything.cells(1, only=["since the paper/motif-size"])}
     assert (specs["LECI"].backbone.virtual_node, specs["LECI, virtual node"].backbone.virtual_node) == (False, True)
     assert specs["LECI"].method_params.first_temperature == 10

@@ -17,6 +17,7 @@ STUDIES = (
     "tu",
     "cost",
     "masks",
+    "ours",
 )
 
 

@@ -11,7 +11,9 @@ _PRESETS = {"DIR": "good", "DisC": "released", "AIA": "released"}
 # In the main tables both readings of AIA stand beside the paper's number.
 BOTH_AIA = (Row("AIA (released)", "aia:released", paper="AIA"), Row("AIA (paper)", "aia:paper", paper="AIA"))
 
-# Methods since the paper, and ERM with the readout that alone makes PrunE independent of size.
+EVIDENCE = Row("Evidence", "evidence", group="ours")
+
+# Methods since the paper, our own among them, and ERM with the readout that alone makes PrunE independent of size.
 _SINCE = "since the paper"
 NEWER = (
     Row("PrunE", "prune", group=_SINCE),
@@ -19,6 +21,7 @@ NEWER = (
     Row("LECI", "leci", group=_SINCE),
     Row("LECI, virtual node", "leci", {"backbone": {"virtual_node": True}}, _SINCE),
     Row("iMoLD", "imold", group=_SINCE),
+    EVIDENCE,
 )
 
 
