@@ -21,6 +21,7 @@ from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
 CHUNK = 256  # molecules
+Batch = list[tuple[int, Any]]  # rows of a stream, each with its index
 _THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
 _FEW = 2048  # molecules below which starting processes costs more than it saves
 
@@ -31,6 +32,7 @@ class MoleculeOptions:
 
     lenient: bool = False  # see `parse`
     scaffold: bool = True  # Bemis-Murcko, with chirality
+    most_scaffolds: int | None = None  # rows from the first on that get one; the others have an empty one
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
     vector: bool = False  # fingerprint, descriptors and counts in each `Molecule`
@@ -81,23 +83,31 @@ def read_molecules(
 
     There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
-    rdkit()
-    batches = _batched(smiles, size)
-    few = -(-_FEW // size)
-    first = list(islice(batches, few)) if workers is None else []
-    if workers is None:
-        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
-    chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
+    chunks = read_batches(_batched(smiles, size), options, workers, -(-_FEW // size))
     yield from track(chunks, title, None if total is None else -(-total // size))
 
 
-def _batched(smiles: Iterable[Any], size: int) -> Iterator[list[tuple[int, Any]]]:
+def read_batches(
+    batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None, few: int = 2
+) -> Iterator[Chunk]:
+    """Featurize batches of rows; yield a chunk of each, in order.
+
+    Without a number of `workers` there is one a core, and none where the first `few` batches have few rows.
+    """
+    rdkit()
+    first = list(islice(batches, few)) if workers is None else []
+    if workers is None:
+        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
+    yield from map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
+
+
+def _batched(smiles: Iterable[Any], size: int) -> Iterator[Batch]:
     rows = enumerate(smiles)
     while batch := list(islice(rows, size)):
         yield batch
 
 
-def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> Chunk:
+def _featurize_batch(batch: Batch, options: MoleculeOptions) -> Chunk:
     chunk = Chunk()
     for index, text in batch:
         molecule, reason = _read(text, options.lenient)
@@ -107,7 +117,8 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
         chunk.indices.append(index)
         chunk.molecules.append(featurize(molecule, options.vector, options.graph, options.counts, options.atoms))
         if options.scaffold:
-            chunk.scaffolds.append(_scaffold(molecule))
+            beyond = options.most_scaffolds is not None and index >= options.most_scaffolds
+            chunk.scaffolds.append("" if beyond else _scaffold(molecule))
         if options.canonical:
             chunk.canonical.append(rdkit().MolToSmiles(molecule))
         if options.fingerprint:
