@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import pack_molecules
+from outland.chem.packing import pack_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.conformal import COVERAGE, LikelihoodRatio

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from outland.chem.smiles import factorize
+from outland.chem.packing import factorize
 from outland.errors import OutlandError
 from outland.models.evaluation import score_predictions
 from outland.models.model import Predictions, TrainedModel

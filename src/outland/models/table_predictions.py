@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import Batch, Chunk, MoleculeOptions, pack_molecules, read_batches, read_molecules
+from outland.chem.packing import pack_molecules
+from outland.chem.smiles import Batch, Chunk, MoleculeOptions, read_batches, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.conformal import LikelihoodRatio
