@@ -17,7 +17,7 @@ import torch
 
 from outland.chem.descriptors import DESCRIPTOR_NAMES, descriptors, fingerprint
 from outland.chem.featurizer import ATOMS, BONDS, featurize, parse
-from outland.chem.smiles import pack_molecules
+from outland.chem.packing import pack_molecules
 from outland.graphs import Batches, Schema, Task
 from outland.nn import GraphNet
 from outland.spec import RunSpec

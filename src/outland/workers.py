@@ -120,9 +120,9 @@ def _request(idle: SimpleQueue[Connection], item: Any) -> Any:
 
 def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
     """Worker loop: receive items and send `(result, error)` until the parent has gone."""
-    import torch
-
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of PyTorch, if it is imported later
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     with suppress(EOFError, OSError, Stopped), stop_on_sigterm():
         if hasattr(signal, "pthread_sigmask"):

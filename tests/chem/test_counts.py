@@ -11,6 +11,7 @@ from rdkit.Chem import Fragments
 from rdkit.Chem.rdMolDescriptors import MQNs_
 
 from outland.chem.counts import COUNT_NAMES, counts
+from tests.conftest import SAMPLES
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bbbp.csv"
 ODD = [
@@ -35,6 +36,16 @@ ODD = [
     "CNC(=O)OC",
     "[2H]C([2H])([2H])O[18F]",
     "C1C[O+]1C",
+    "C[N-][N+]#N",
+    "C[N+](C)(C)CC#C",
+    "c1cc[o+]cc1",
+    "CC1=[O+]CC1",
+    "O=NN(C)CCC#N",
+    "OC(C)=[O+]C",
+    "OCC(O)CN1CCCC1",
+    "CN(CC)C1CC1C=CCO",
+    "c1ccc2cccc2cc1",
+    "Cc1ccc(N(C)C=O)cc1",
 ]
 
 
@@ -53,8 +64,10 @@ def test_counts_of_aspirin():
 def test_nothing_that_a_molecule_has_is_left_unsearched():
     with EXAMPLE.open(newline="") as file:
         texts = [row["smiles"] for row in islice(csv.DictReader(file), 0, None, 8)]
+    with (SAMPLES / "tox21.csv").open(newline="") as file:
+        texts += [row["smiles"] for row in csv.DictReader(file)]
     molecules = [molecule for text in [*ODD, *texts] if (molecule := Chem.MolFromSmiles(text)) is not None]
-    assert len(molecules) > 250
+    assert len(molecules) > 490
     functions = dict(Fragments.fns)
     expected = [[*MQNs_(each), *(functions[name](each) for name in COUNT_NAMES[42:])] for each in molecules]
     assert np.array_equal(np.stack([counts(each) for each in molecules]), np.minimum(expected, 255))

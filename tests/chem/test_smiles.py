@@ -1,5 +1,7 @@
 import csv
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from outland.chem.counts import counts
 from outland.chem.descriptors import descriptors, fingerprint
 from outland.chem.featurizer import CIP_ATOMS, featurize, parse, rdkit
 from outland.chem.limits import MAX_LENGTH
-from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_block, read_molecules
+from outland.chem.packing import cluster, factorize, pack_molecules
+from outland.chem.smiles import MoleculeOptions, read_block, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -44,6 +47,13 @@ def test_processes_give_what_one_process_gives(bbbp_smiles):
         )
         assert (chunk.canonical, chunk.fingerprints) == (expected.canonical, expected.fingerprints)
         assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(chunk.molecules, expected.molecules, strict=True))
+
+
+def test_processes_that_read_molecules_need_no_pytorch():
+    """It takes a process for seconds, and two of them read a table."""
+    code = "import sys, outland.workers, outland.chem.smiles; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_molecules_have_the_stereochemistry_of_their_smiles():

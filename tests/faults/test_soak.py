@@ -9,7 +9,7 @@ import pytest
 from outland.errors import OutlandError
 from outland.graphs import Cache
 from outland.models import load_model
-from outland.models.table_predictions import predict_molecules
+from outland.models.predicted_rows import predict_molecules
 from outland.storage.locks import locked
 from outland.storage.snapshots import read_snapshot
 from tests.faults.harness import scaled

@@ -30,3 +30,19 @@ def test_a_dead_unit_does_not_make_every_row_far():
     assert distance.flags(distance.distances(fresh)).count("far") < 30
     assert distance.flags(distance.distances(fresh + 5)).count("far") == 1000
     assert KNNDistance.fit(torch.ones(50, 4), 0).scale.tolist() == [1.0] * 4
+
+
+def test_the_nearest_are_those_of_all_distances():
+    """Candidates come from a product, which rounds: some rows are copies, some far off, some all but equal."""
+    generator = torch.Generator().manual_seed(0)
+    training = torch.randn(400, 24, generator=generator)
+    training[50:80] = training[0]
+    training[80:110] = training[1] + 1e-4 * torch.randn(30, 24, generator=generator)
+    new = torch.cat([training[:120], 100 + torch.randn(20, 24, generator=generator)])
+    known = KNNDistance.fit(training, 0)
+    every = torch.cdist(
+        (new - known.center) / known.scale, known.reference, compute_mode="donot_use_mm_for_euclid_dist"
+    )
+    expected = every.kthvalue(5, dim=1).values / known.unit
+    assert torch.allclose(known.distances(new), expected, rtol=1e-5, atol=3e-5)
+    assert expected.max() > 30

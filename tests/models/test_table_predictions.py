@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +16,10 @@ from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import Task
-from outland.models import load_model
-from outland.models.table_predictions import Reservoir, predict_table
+from outland.models import evaluate_models, load_model
+from outland.models.named_graphs import load_labelled_table
+from outland.models.table_predictions import Reservoir, _batches, predict_table
+from outland.tables import delimited
 from tests.models.cases import SMALL, TABLE, bbbp, forest_model
 
 
@@ -169,3 +171,52 @@ def test_counts_are_computed_for_trees_alone(fitted, tmp_path, monkeypatch):
     good = [row for row in rows if not row["outland_problem"]]
     expected = trees.probabilities(trees.predict(read_inputs([row["smiles"] for row in good]).graphs))[:, 1]
     assert np.allclose([float(row["outland_probability"]) for row in good], expected, atol=1e-6)
+
+
+def test_a_labelled_table_is_read_once_and_scored_as_evaluate_does(fitted, tmp_path, monkeypatch):
+    """Rows that come from the file, in all: those of the table, and the few that its columns are known by."""
+    texts = TABLE.read_text().splitlines()
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join([texts[0].replace("p_np", "label"), *texts[1:] * 3]) + "\n")
+    rows, records = [], delimited.records
+
+    def counted(path):
+        for record in records(path):
+            rows.append(record)
+            yield record
+
+    monkeypatch.setattr(delimited, "records", counted)
+    report, _ = predicted(fitted.model_, tmp_path, table=table, smiles="smiles")
+    (score,) = report.scored.scores()
+    assert report.rows == 900
+    assert 900 < len(rows) < 930
+    (expected,) = evaluate_models([fitted.model_], load_labelled_table(fitted.model_, table)[0], "t.csv")
+    assert (score.rows, score.groups, score.part) == (expected.rows, expected.groups, "t.csv") == (894, 246, "t.csv")
+    ours, others = score.score.model_dump(), expected.score.model_dump()
+    assert {name: round(value, 6) for name, value in ours.items()} == pytest.approx(others, abs=1e-6)
+
+
+def test_labels_that_cannot_be_used_are_left_out_of_the_score(fitted, tmp_path, monkeypatch):
+    table = tmp_path / "t.csv"
+    table.write_text("smiles,label\nCCO,\naspirin,1\nCCN,perhaps\nc1ccccc1,1\nCCCl,0\nCCC,1.0\n")
+    report, _ = predicted(fitted.model_, tmp_path, table=table)
+    (score,) = report.scored.scores()
+    assert (score.rows, score.groups, report.bad) == (3, 3, 1)
+    table.write_text("smiles,label\nCCO,perhaps\n")
+    report, _ = predicted(fitted.model_, tmp_path, "none.csv", table=table)
+    with pytest.raises(OutlandError, match=r"no row of .* can be used; the first: row 1, column 'label': the label is"):
+        report.scored.scores()
+    monkeypatch.setattr("outland.models.scored_rows.MOST_SCORED", 2)
+    report, _ = predicted(fitted.model_, tmp_path, "full.csv")
+    assert report.scored is None  # it has no column of this name
+    table.write_text("smiles,label\nCCO,1\nCCN,0\nCCC,1\n")
+    report, _ = predicted(fitted.model_, tmp_path, "more.csv", table=table)
+    assert report.scored.is_full
+
+
+def test_long_rows_are_read_ahead_in_smaller_batches(tmp_path):
+    table, rows = tmp_path / "t.csv", deque()
+    table.write_text("smiles,note\n" + f"CCO,{'x' * 99_000}\n" * 200 + "CCN,y\n" * 1500)
+    sizes = [len(batch) for batch in _batches(table, "smiles", rows)]
+    assert sizes == [85, 85, 1024, 506]
+    assert (len(rows), rows[0]["note"][:2], rows[-1]) == (1700, "xx", {"smiles": "CCN", "note": "y"})

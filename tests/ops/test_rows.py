@@ -137,3 +137,12 @@ def test_embeddings_are_in_the_precision_of_autocast():
     out.backward(torch.ones_like(out))
     assert table.grad.dtype == torch.float32
     assert table.grad[:, 0].tolist() == [1, 0, 0, 2, 1, 1, 1]
+
+
+def test_embeddings_are_summed_alike_with_and_without_gradients():
+    generator = torch.Generator().manual_seed(1)
+    table = torch.randn(30, 128, generator=generator)
+    values, offsets = torch.randint(0, 10, (500, 3), generator=generator), torch.tensor([0, 10, 20])
+    with torch.inference_mode():
+        without = embedding_sum.plain(table, values, offsets)
+    assert torch.equal(without, embedding_sum.plain(table, values, offsets))

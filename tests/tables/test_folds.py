@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
+from outland.chem.packing import pack_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.graphs import PackedGraphs
 from outland.tables.folds import are_acyclic, label_strata, make_folds, row_groups, scaffold_folds
 

@@ -71,7 +71,7 @@ def test_distances_are_to_training_embeddings(cache):
     model = trained(spec, splits).model()
     generator = torch.Generator().manual_seed(spec.seed)
     drawn = splits["train"][torch.randperm(len(splits["train"]), generator=generator)]
-    expected = KNNDistance.fit(run_batches(model.method, splits.graphs.select(drawn))[1], spec.seed)
+    expected = KNNDistance.fit(run_batches([model.method], splits.graphs.select(drawn))[0][1], spec.seed)
     assert (model.distance.unit, model.distance.far) == (expected.unit, expected.far)
     assert torch.equal(model.distance.reference, expected.reference)
 

@@ -50,24 +50,57 @@ _WITHIN = {
     "ketone": "ketone_Topliss",
     "COO": "Al_COO Ar_COO",
     "Ar_N": "Ar_NH pyridine imidazole tetrazole oxazole thiazole",
+    "NH2": "ArN",
     "amide": "priamide lactam imide alkyl_carbamate urea barbitur",
     "nitro": "nitro_arom nitro_arom_nonortho",
     "sulfonamd": "prisulfonamd",
     "halogen": "alkyl_halide",
+}
+# What single fragments need besides: aromatic atoms a, rings L with an aliphatic atom, atoms n and o of rings, two that
+# rings share FF, acyclic double bonds D (or a charge, by which oxygen has one in a ring), triple bonds T, charges +.
+_ALSO = {
+    "a": "benzene aryl_methyl aniline",
+    "L": "Ndealkylation2 piperdine piperzine dihydropyridine morpholine lactone epoxide",
+    "n": "Ndealkylation2 piperdine piperzine dihydropyridine morpholine benzodiazepine",
+    "o": "lactone epoxide furan",
+    "FF": "bicyclic",
+    "D": "C_O C_O_noCOO ketone aldehyde COO COO2 lactone amide nitroso isocyan",
+    "T": "term_acetylene nitrile",
+    "+": "quatN azide",
+}
+# Fragments that are searched only where one of these is: patterns within patterns take ten times as long as plain ones.
+_PLAIN = {
+    "allylic_oxid": ["C=C"],
+    "aryl_methyl": ["a-[CH3,CH2]"],
+    "para_hydroxylation": ["[cH]1[cH]cc(c[cH]1)~[#7,#8]"],
+    "Al_OH": ["C-[OH]"],
+    "Al_OH_noTert": ["C-[OH]"],
+    "Ndealkylation1": ["C-N-[CH3]", "C-N-[CH2]-[CH3]"],
+    "Ndealkylation2": ["C-N(-C)-C"],
+    "HOCCN": ["[OH]CCN"],
 }
 _FRAGMENTS = " ".join(_GROUPS.values()).split()
 COUNT_NAMES = (
     *(f"MQN{number}" for number in range(1, _QUANTUM_NUMBERS + 1)),
     *(f"fr_{name}" for name in _FRAGMENTS),
 )
-_LARGEST = 255
+_LARGEST, _MOST_NEEDED = 255, 4  # of a count; atoms of one kind that a fragment needs
+
+
+class _Fragment(NamedTuple):
+    """A pattern, what a molecule needs for it, indices of the fragments that it is within, and plain patterns."""
+
+    pattern: Any
+    needs: frozenset[str]
+    within: tuple[int, ...]
+    plain: tuple[Any, ...]
 
 
 class _Group(NamedTuple):
-    """How many atoms and rings of each kind fragments need: patterns, and places of those that they are within."""
+    """Fragments that need the same atoms and rings."""
 
-    needs: tuple[tuple[str, int], ...]
-    fragments: tuple[tuple[Any, tuple[int, ...]], ...]
+    needs: frozenset[str]
+    fragments: tuple[_Fragment, ...]
 
 
 def counts(molecule: Any) -> npt.NDArray[np.uint8]:
@@ -78,31 +111,64 @@ def counts(molecule: Any) -> npt.NDArray[np.uint8]:
     from rdkit.Chem.rdMolDescriptors import MQNs_
 
     numbers = MQNs_(molecule)
-    _, f, cl, br, i, s, p, acyclic_n, cyclic_n, acyclic_o, cyclic_o, *_ = numbers
-    rings = sum(numbers[32:40])
-    present = {"N": acyclic_n + cyclic_n, "O": acyclic_o + cyclic_o, "S": s, "P": p, "X": f + cl + br + i, "R": rings}
-    matches: list[int] = []
-    search = molecule.GetSubstructMatches
+    present, matches = _present(molecule, numbers), list[int]()
+    search, has = molecule.GetSubstructMatches, molecule.HasSubstructMatch
     for needs, fragments in _groups():
-        if any(present[kind] < least for kind, least in needs):
+        if not needs <= present:
             matches += [0] * len(fragments)
             continue
-        for pattern, within in fragments:
-            is_absent = any(not matches[other] for other in within)
-            matches.append(0 if is_absent else len(search(pattern)))
+        for pattern, also, within, plain in fragments:
+            may_be = also <= present and all(map(matches.__getitem__, within)) and (not plain or any(map(has, plain)))
+            matches.append(len(search(pattern)) if may_be else 0)
     return np.array(numbers + matches).clip(0, _LARGEST).astype(np.uint8)
+
+
+def _present(molecule: Any, numbers: list[int]) -> set[str]:
+    """What there is of each kind that fragments need, mostly by the quantum numbers: of two nitrogens `N` and `NN`."""
+    from rdkit.Chem.rdMolDescriptors import CalcNumAliphaticRings
+
+    _, f, cl, br, i, s, p, acyclic_n, cyclic_n, acyclic_o, cyclic_o, *_ = numbers
+    positive = numbers[24]
+    present = {
+        "N": acyclic_n + cyclic_n,
+        "O": acyclic_o + cyclic_o,
+        "S": s,
+        "P": p,
+        "X": f + cl + br + i,
+        "R": sum(numbers[32:40]),
+        "a": int(molecule.HasSubstructMatch(_aromatic())),
+        "L": CalcNumAliphaticRings(molecule),
+        "n": cyclic_n,
+        "o": cyclic_o,
+        "F": numbers[40],
+        "D": numbers[13] + positive,
+        "T": numbers[14] + numbers[17],
+        "+": positive,
+    }
+    return {kind * count for kind, most in present.items() for count in range(1, min(most, _MOST_NEEDED) + 1)}
+
+
+@lru_cache
+def _aromatic() -> Any:
+    from rdkit.Chem import MolFromSmarts
+
+    return MolFromSmarts("a")
 
 
 @lru_cache
 def _groups() -> list[_Group]:
-    from rdkit.Chem import Fragments
+    from rdkit.Chem import Fragments, MolFromSmarts
 
-    patterns = {name: function.__defaults__[1] for name, function in Fragments.fns}
-    parents = {name: [other for other in _WITHIN if name in _WITHIN[other].split()] for name in _FRAGMENTS}
-    return [
-        _Group(
-            tuple((kind, needed.count(kind)) for kind in sorted(set(needed))),
-            tuple((patterns[f"fr_{name}"], tuple(map(_FRAGMENTS.index, parents[name]))) for name in names.split()),
-        )
-        for needed, names in _GROUPS.items()
-    ]
+    patterns = {name.removeprefix("fr_"): function.__defaults__[1] for name, function in Fragments.fns}
+
+    def fragment(name: str) -> _Fragment:
+        needed = "".join(kinds for kinds, names in _ALSO.items() if name in names.split())
+        within = tuple(_FRAGMENTS.index(other) for other, names in _WITHIN.items() if name in names.split())
+        plain = tuple(map(MolFromSmarts, _PLAIN.get(name, ())))
+        return _Fragment(patterns[name], _needs(needed), within, plain)
+
+    return [_Group(_needs(needed), tuple(map(fragment, names.split()))) for needed, names in _GROUPS.items()]
+
+
+def _needs(kinds: str) -> frozenset[str]:
+    return frozenset(kind * kinds.count(kind) for kind in kinds)

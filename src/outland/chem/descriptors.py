@@ -1,6 +1,7 @@
 """The vector of a molecule: a Morgan fingerprint and a fast set of RDKit's 2D descriptors, each named and versioned."""
 
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ _NUMBERS = (
 # Surface by logP, refractivity and partial charge: functions with several values.
 _SURFACES = {"SlogP_VSA_": 12, "SMR_VSA_": 10, "PEOE_VSA_": 14}
 # The last is that of all atoms; RDKit's MinAbsPartialCharge is the smaller one of the two extremes.
+_CHARGE = "_GasteigerCharge"  # of an atom
 _CHARGES = ("MaxPartialCharge", "MinPartialCharge", "MaxAbsPartialCharge", "LeastAbsPartialCharge")
 
 DESCRIPTOR_NAMES = (
@@ -72,9 +74,10 @@ def descriptors(molecule: Any) -> Values:
     for name in _SURFACES:
         values += getattr(rdMolDescriptors, name)(molecule)
     # The last surfaces leave the charges with the atoms; elements without parameters have none.
-    gasteiger = [atom.GetDoubleProp("_GasteigerCharge") for atom in molecule.GetAtoms()]
-    charges = np.nan_to_num(gasteiger or [0.0], posinf=0, neginf=0)
-    values += [charges.max(), charges.min(), np.abs(charges).max(), np.abs(charges).min()]
+    atoms = map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))
+    charges = [charge if isfinite(charge) else 0.0 for charge in (atom.GetDoubleProp(_CHARGE) for atom in atoms)]
+    most, least = max(charges, default=0.0), min(charges, default=0.0)
+    values += [most, least, max(most, -least), min(map(abs, charges), default=0.0)]
     array: Values = np.array(values, dtype=np.float32)
     return np.nan_to_num(array, nan=0.0).clip(-_LARGEST, _LARGEST)
 

@@ -1,27 +1,24 @@
-"""Streams of SMILES as packed graphs, over several processes, with scaffold, canonical SMILES and fingerprint."""
+"""Streams of SMILES as arrays, over several processes, with scaffold, canonical SMILES and fingerprint.
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Nothing here imports PyTorch, which takes a process for seconds.
+"""
+
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from outland.chem.descriptors import morgan_generator
 from outland.chem.featurizer import ATOMS, Molecule, featurize, parse, rdkit
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
-from outland.graphs import Features, PackedGraphs
-from outland.graphs.edges import to_smallest_int
+from outland.graphs.schema import Features
 from outland.progress import track
 from outland.workers import available_cores, map_ordered
 
 CHUNK = 256  # molecules
-_THRESHOLD = 0.65  # Tanimoto distance between any two leaders of clusters, at least
+Batch = list[tuple[int, Any]]  # rows of a stream, each with its index
 _FEW = 2048  # molecules below which starting processes costs more than it saves
 
 
@@ -31,6 +28,7 @@ class MoleculeOptions:
 
     lenient: bool = False  # see `parse`
     scaffold: bool = True  # Bemis-Murcko, with chirality
+    most_scaffolds: int | None = None  # rows from the first on that get one; the others have an empty one
     canonical: bool = False  # SMILES, equal for duplicates
     fingerprint: bool = False  # Morgan's, as RDKit has it, for clusters
     vector: bool = False  # fingerprint, descriptors and counts in each `Molecule`
@@ -81,23 +79,31 @@ def read_molecules(
 
     There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
-    rdkit()
-    batches = _batched(smiles, size)
-    few = -(-_FEW // size)
-    first = list(islice(batches, few)) if workers is None else []
-    if workers is None:
-        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
-    chunks = map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
+    chunks = read_batches(_batched(smiles, size), options, workers, -(-_FEW // size))
     yield from track(chunks, title, None if total is None else -(-total // size))
 
 
-def _batched(smiles: Iterable[Any], size: int) -> Iterator[list[tuple[int, Any]]]:
+def read_batches(
+    batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None, few: int = 2
+) -> Iterator[Chunk]:
+    """Featurize batches of rows; yield a chunk of each, in order.
+
+    Without a number of `workers` there is one a core, and none where the first `few` batches have few rows.
+    """
+    rdkit()
+    first = list(islice(batches, few)) if workers is None else []
+    if workers is None:
+        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
+    yield from map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
+
+
+def _batched(smiles: Iterable[Any], size: int) -> Iterator[Batch]:
     rows = enumerate(smiles)
     while batch := list(islice(rows, size)):
         yield batch
 
 
-def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> Chunk:
+def _featurize_batch(batch: Batch, options: MoleculeOptions) -> Chunk:
     chunk = Chunk()
     for index, text in batch:
         molecule, reason = _read(text, options.lenient)
@@ -107,7 +113,8 @@ def _featurize_batch(batch: list[tuple[int, Any]], options: MoleculeOptions) -> 
         chunk.indices.append(index)
         chunk.molecules.append(featurize(molecule, options.vector, options.graph, options.counts, options.atoms))
         if options.scaffold:
-            chunk.scaffolds.append(_scaffold(molecule))
+            beyond = options.most_scaffolds is not None and index >= options.most_scaffolds
+            chunk.scaffolds.append("" if beyond else _scaffold(molecule))
         if options.canonical:
             chunk.canonical.append(rdkit().MolToSmiles(molecule))
         if options.fingerprint:
@@ -183,52 +190,3 @@ def _scaffold(molecule: Any) -> str:
 
 def _fingerprint(molecule: Any) -> bytes:
     return bytes(morgan_generator().GetFingerprint(molecule).ToBinary())
-
-
-def cluster(fingerprints: list[bytes]) -> Tensor:
-    """Cluster of each molecule `[G]`: that of the most similar leader, as RDKit's `LeaderPicker` picks them in order.
-
-    The picker does not need all pairs, so that tens of thousands of molecules take seconds.
-    """
-    from rdkit import DataStructs
-    from rdkit.SimDivFilters.rdSimDivPickers import LeaderPicker
-
-    vectors: list[Any] = [DataStructs.ExplicitBitVect(binary) for binary in fingerprints]  # type: ignore[call-overload]
-    leaders = [vectors[index] for index in LeaderPicker().LazyBitVectorPick(vectors, len(vectors), _THRESHOLD)]
-    return torch.tensor([np.argmax(DataStructs.BulkTanimotoSimilarity(vector, leaders)) for vector in vectors])
-
-
-def pack_molecules(
-    molecules: Sequence[Molecule], y: Tensor, environment: Tensor | None = None, extra: Mapping[str, Tensor] = {}
-) -> PackedGraphs:
-    """Molecules as packed graphs with labels `y`; adjacent edges are each other's reverse.
-
-    Molecules with vectors have them in `extra`: `fingerprint` `[G, 256]`, `descriptors` `[G, D]` and `counts` `[G, C]`.
-    """
-    edge_index = torch.from_numpy(np.concatenate([molecule.edges for molecule in molecules], axis=1))
-    edge_counts = torch.tensor([molecule.edges.shape[1] for molecule in molecules])
-    starts = (edge_counts.cumsum(0) - edge_counts).repeat_interleave(edge_counts)
-    return PackedGraphs(
-        x=torch.from_numpy(np.concatenate([molecule.atoms for molecule in molecules])),
-        edge_index=to_smallest_int(edge_index),
-        edge_attr=torch.from_numpy(np.concatenate([molecule.bonds for molecule in molecules])),
-        node_counts=torch.tensor([len(molecule.atoms) for molecule in molecules]),
-        edge_counts=edge_counts,
-        reverse=to_smallest_int((torch.arange(len(starts)) - starts) ^ 1),
-        y=y,
-        environment=environment,
-        extra={**extra, **_vectors(molecules)},
-    )
-
-
-def _vectors(molecules: Sequence[Molecule]) -> dict[str, Tensor]:
-    """Fingerprints, descriptors and counts of molecules that have them."""
-    names = ("fingerprint", "descriptors", "counts")
-    columns = {name: [getattr(molecule, name) for molecule in molecules] for name in names}
-    return {name: torch.from_numpy(np.stack(rows)) for name, rows in columns.items() if rows[0] is not None}
-
-
-def factorize(names: Iterable[str]) -> Tensor:
-    """Codes of names from 0, in order of first appearance, as pandas gives them."""
-    codes = defaultdict[str, int](count().__next__)
-    return torch.tensor([codes[name] for name in names], dtype=torch.long)

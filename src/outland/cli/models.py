@@ -22,7 +22,6 @@ Graphs = Annotated[
         help="A table, or - for it; DATASET/DOMAIN:PART, as motif/base:test; or a PART of the model's own data.",
     ),
 ]
-_MOST_SCORED = 20_000  # rows that `predict` compares with their labels, which takes as long again
 _LONGEST = 120  # bytes of a name that is made of others
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for whichever is there.")]
@@ -188,7 +187,7 @@ def predict(
     if is_table(data):
         wishes: dict[str, Any] = {"force": force, "safe": safe_csv, "coverage": coverage, "graphs": gcs}
         report = predict_table(loaded, Path(data), path, smiles=smiles, **wishes)
-        graphs, lines = report.sample_graphs(), _label_lines(loaded, Path(data), report)
+        graphs, lines = report.sample_graphs(), _label_lines(report)
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files, coverage=coverage)
     enough = len(graphs) >= MIN_ROWS
@@ -198,23 +197,19 @@ def predict(
     echo("\n".join(lines), err=path == Path("-"))
 
 
-def _label_lines(model: Any, path: Path, report: Any) -> list[str]:
+def _label_lines(report: Any) -> list[str]:
     """The scores of a model on a table that it has predicted, where the table has labels of all its targets."""
-    from outland.models import evaluate_models
-    from outland.models.named_graphs import load_labelled_table
+    from outland.models.scored_rows import MOST_SCORED
     from outland.report.summaries import score_sentence
-    from outland.tables.reading import column_names
 
-    if not set(model.targets) <= set(column_names(path)):
+    if report.scored is None:
         return []
-    if report.rows > _MOST_SCORED:
-        return [f"labels: `outland evaluate` scores tables of more than {_MOST_SCORED:,} rows"]
+    if report.scored.is_full:
+        return [f"labels: `outland evaluate` scores tables of more than {MOST_SCORED:,} rows"]
     try:
-        graphs, _ = load_labelled_table(model, path, report.smiles)
+        return [score_sentence(score) for score in report.scored.scores()]
     except OutlandError as problem:
         return [f"labels are not compared: {problem}"]
-    scores = evaluate_models([model], graphs, path.name)
-    return [score_sentence(score) for score in scores]
 
 
 def evaluate(

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from outland.chem.featurizer import ATOMS, BONDS
+from outland.chem.packing import factorize, pack_molecules
 from outland.chem.prepared import load_molecules
-from outland.chem.smiles import MoleculeOptions, factorize, pack_molecules, read_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PARTS, Cache, PackedGraphs, Schema, Splits, Task
 from outland.graphs.cache import Key

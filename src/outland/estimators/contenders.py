@@ -14,7 +14,7 @@ from outland.methods import rebuild_method
 from outland.models.calibration import prior_offset
 from outland.models.gaussian_process import GaussianProcess, fit_gp
 from outland.models.knn import REFERENCES, KNNDistance
-from outland.models.members import Member, Network, run_batches
+from outland.models.members import Member, Network
 from outland.models.tree_tensors import TreeTensors
 from outland.models.trees import Trees, fit_boosting, fit_forest
 from outland.spec import RunSpec
@@ -138,7 +138,7 @@ def _distances(network: Network, splits: Splits, seed: int) -> dict[str, Tensor]
     """Distances of `val` to training embeddings, where the method has embeddings."""
     order = torch.randperm(len(splits["train"]), generator=torch.Generator().manual_seed(seed))
     drawn = splits.graphs.select(splits["train"][order[: 2 * REFERENCES]])
-    embeddings, held_out = run_batches(network.method, drawn)[1], run_batches(network.method, splits.part("val"))[1]
+    (_, embeddings), (_, held_out) = (network.outputs_and_embeddings(part) for part in (drawn, splits.part("val")))
     if embeddings is None or held_out is None:
         return {}
     return {"distances": KNNDistance.fit(embeddings, seed).distances(held_out)}

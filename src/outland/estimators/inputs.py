@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from outland.chem.featurizer import BONDS, CIP_ATOMS
-from outland.chem.smiles import MoleculeOptions, cluster, factorize, pack_molecules, read_molecules
+from outland.chem.packing import cluster, factorize, pack_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Features, PackedGraphs, Schema, Splits, Task
 from outland.tables.data_list import infer_features, validate_data_list

@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
 
 from outland.settings import Count, NonNegative, PositiveInt, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Metric = Literal["accuracy", "rocauc", "ap", "rmse"]
 
@@ -51,7 +53,7 @@ class Task:
         """Whether a larger metric is a better one."""
         return self.metric != "rmse"
 
-    def in_label_units(self, values: Tensor) -> Tensor:
+    def in_label_units(self, values: "Tensor") -> "Tensor":
         """Standardized outputs or labels `[..., outputs]` in the labels' own units."""
         return values * values.new_tensor(self.std) + values.new_tensor(self.mean) if self.std else values
 

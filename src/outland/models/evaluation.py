@@ -47,8 +47,19 @@ def evaluate_models(
         predictions: of the models on the graphs, where they are known already, or out-of-fold ones.
     """
     predictions = [model.predict(graphs) for model in models] if predictions is None else predictions
-    groups = scaffold_groups(graphs)
     labels = graphs.y.reshape(len(graphs), -1).double().numpy()
+    return score_predictions(models, labels, scaffold_groups(graphs), predictions, part, seed)
+
+
+def score_predictions(
+    models: Sequence[TrainedModel],
+    labels: Array,
+    groups: Array,
+    predictions: Sequence[Predictions],
+    part: str = "test",
+    seed: int = 0,
+) -> list[PartScore]:
+    """As `evaluate_models`, from labels `[n, T]` and the groups that are drawn `[n]`, without graphs."""
     if labels.shape[1] != len(models[0].targets):
         count = counted(labels.shape[1], "label")
         raise OutlandError(f"the graphs have {count} each, and the model predicts {len(models[0].targets)}")

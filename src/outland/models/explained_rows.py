@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from outland.chem.featurizer import parse
-from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
+from outland.chem.packing import pack_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.contributions import Faithfulness, contributions

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 NEIGHBOURS, REFERENCES = 5, 1000
+_CANDIDATES = 32
 _CONSTANT = 1e-6
 _LEAST_SCALE = 0.1  # of a coordinate, in units of the median scale
 FLAGS = ("near", "edge", "far")
@@ -65,5 +66,11 @@ def _scales(embeddings: Tensor) -> Tensor:
 
 
 def _kth_distance(rows: Tensor, reference: Tensor, k: int) -> Tensor:
-    distances = torch.cdist(rows, reference, compute_mode="donot_use_mm_for_euclid_dist")
+    """Distance of each row to the k-th nearest reference `[G]`.
+
+    A matrix product, which rounds, says which references may be near; their distances are taken one by one.
+    """
+    far = reference.square().sum(1) - 2 * rows @ reference.T
+    near = far.topk(min(_CANDIDATES, len(reference)), dim=1, largest=False, sorted=False).indices
+    distances = torch.cdist(rows[:, None], reference[near], compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
     return distances.kthvalue(min(k, len(reference)), dim=1).values

@@ -1,5 +1,6 @@
 """The members of a model: networks and trees whose outputs are averaged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -58,29 +59,49 @@ class Network:
 
     def outputs_and_embeddings(self, graphs: PackedGraphs) -> tuple[Tensor, Tensor | None]:
         """Outputs of graphs, and the embeddings that the last layer reads, where the method has any."""
-        outputs, embeddings = run_batches(self.method, graphs)
+        return run_networks([self], graphs)[0]
+
+    def in_shared_units(self, outputs: Tensor) -> Tensor:
+        """Raw outputs of the method in the units that all members share."""
         if self.offset:
             outputs = outputs + outputs.new_tensor(self.offset)
-        return (outputs.log_softmax(1) if self.method.schema.task.kind == "multiclass" else outputs), embeddings
+        return outputs.log_softmax(1) if self.method.schema.task.kind == "multiclass" else outputs
 
     def to(self, device: torch.device) -> "Network":
         """The network, computing on a device."""
         return replace(self, method=self.method.to(device).eval())
 
 
+def run_networks(networks: Sequence[Network], graphs: PackedGraphs) -> list[tuple[Tensor, Tensor | None]]:
+    """Outputs and embeddings of several networks on one device: each batch is collated once for all of them."""
+    results = run_batches([network.method for network in networks], graphs)
+    return [
+        (network.in_shared_units(outputs), embeddings)
+        for network, (outputs, embeddings) in zip(networks, results, strict=True)
+    ]
+
+
 @torch.inference_mode()
-def run_batches(method: Method, graphs: PackedGraphs) -> tuple[Tensor, Tensor | None]:
-    """Raw outputs of graphs, and the embeddings that the method's last layer reads if it has any, on the host."""
-    method.eval()
-    device = next(method.parameters()).device
-    outputs, embeddings = [], []
-    has_embeddings = True
+def run_batches(methods: Sequence[Method], graphs: PackedGraphs) -> list[tuple[Tensor, Tensor | None]]:
+    """Of each method its raw outputs and the embeddings that its last layer reads if it has any, on the host."""
+    if not methods:
+        return []
+    device = next(methods[0].parameters()).device
+    outputs: list[list[Tensor]] = [[] for _ in methods]
+    embeddings: list[list[Tensor] | None] = [[] for _ in methods]
     with one_thread():
         for batch in Batches(graphs.to(device), torch.arange(len(graphs)), BATCH_SIZE):
-            try:
-                embedding = method.embed(batch) if has_embeddings else None
-            except OutlandError:
-                has_embeddings, embedding = False, None
-            outputs.append((method(batch) if embedding is None else method.to_logits(embedding)).float().cpu())
-            embeddings += [] if embedding is None else [embedding.float().cpu()]
-    return torch.cat(outputs).clone(), torch.cat(embeddings).clone() if embeddings else None
+            for number, method in enumerate(methods):
+                embedding, known = None, embeddings[number]
+                if known is not None:
+                    try:
+                        embedding = method.eval().embed(batch)
+                        known.append(embedding.float().cpu())
+                    except OutlandError:
+                        embeddings[number] = None
+                out = method.eval()(batch) if embedding is None else method.to_logits(embedding)
+                outputs[number].append(out.float().cpu())
+    return [
+        (torch.cat(parts).clone(), torch.cat(known).clone() if known else None)
+        for parts, known in zip(outputs, embeddings, strict=True)
+    ]

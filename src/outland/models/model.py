@@ -17,7 +17,7 @@ from outland.models.calibration import Calibration
 from outland.models.conformal import Conformal
 from outland.models.expected_error import ExpectedError
 from outland.models.knn import KNNDistance
-from outland.models.members import BATCH_SIZE, Member, Network
+from outland.models.members import BATCH_SIZE, Member, Network, run_networks
 from outland.models.similarity import Neighbours
 from outland.models.summary import Assessment, TrainingSummary
 from outland.models.trees import Trees
@@ -147,14 +147,12 @@ class TrainedModel:
 
     def predict(self, graphs: PackedGraphs) -> Predictions:
         """Outputs, embeddings and distances of graphs, in order."""
-        outputs, embeddings = [], None
-        for member in self.members:
-            if isinstance(member, Network) and member is self.network:
-                own, embeddings = member.outputs_and_embeddings(graphs)
-            else:
-                own = member.outputs(graphs)
-            outputs.append(own)
-        members = torch.stack(outputs, 1)
+        networks = run_networks([member for member in self.members if isinstance(member, Network)], graphs)
+        embeddings = networks[0][1] if networks else None
+        of_networks = (outputs for outputs, _ in networks)
+        members = torch.stack(
+            [next(of_networks) if isinstance(member, Network) else member.outputs(graphs) for member in self.members], 1
+        )
         distances = None if embeddings is None else self.distances(embeddings)
         similarity = None
         if self.neighbours is not None and "fingerprint" in graphs.extra:

@@ -62,6 +62,15 @@ def load_labelled_table(
     smiles = smiles or find_smiles_column(path, columns, "" if spec is None else spec.smiles)
     if len(columns) != len(model.targets):
         raise OutlandError(f"the model predicts {', '.join(model.targets)}: name as many --target columns")
+    labels = label_reader(model, path, columns)
+    chirality: Literal["cip", "tags"] = "cip" if model.schema.node == CIP_ATOMS else "tags"
+    table = TableSettings(str(path), smiles=smiles, target=tuple(columns), chirality=chirality)
+    return read_with_labels(table, labels)
+
+
+def label_reader(model: TrainedModel, path: Path, columns: list[str]) -> LabelReader:
+    """The reader of the labels in these columns of a table, as the model numbers its classes."""
+    spec = model.spec.table
     numbers = [parse_number(str(name)) for name in model.classes]
     numeric = None not in numbers
     names = tuple(
@@ -70,7 +79,4 @@ def load_labelled_table(
     task = replace(model.task, mean=(), std=())
     merge = spec is not None and spec.merge_labels
     censored: Censored = "value" if spec is not None and spec.censored == "value" else "drop"
-    labels = LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path), merge, censored)
-    chirality: Literal["cip", "tags"] = "cip" if model.schema.node == CIP_ATOMS else "tags"
-    table = TableSettings(str(path), smiles=smiles, target=tuple(columns), chirality=chirality)
-    return read_with_labels(table, labels)
+    return LabelReader(tuple(columns), task, names, numeric, has_decimal_comma(path), merge, censored)

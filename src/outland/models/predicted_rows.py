@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import pack_molecules
+from outland.chem.packing import pack_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.conformal import COVERAGE, LikelihoodRatio
@@ -67,7 +67,12 @@ def predict_molecules(model: TrainedModel, molecules: list[Molecule], coverage: 
 
 def predict_rows(model: TrainedModel, graphs: PackedGraphs, coverage: Coverage | None = None) -> list[Cells]:
     """The columns that the model adds for each graph; only a problem where its numbers are not finite."""
-    predictions, coverage = model.predict(graphs), coverage or Coverage()
+    return prediction_cells(model, model.predict(graphs), coverage)
+
+
+def prediction_cells(model: TrainedModel, predictions: Predictions, coverage: Coverage | None = None) -> list[Cells]:
+    """The columns that the model adds for each row of its predictions, as `predict_rows` has them."""
+    coverage = coverage or Coverage()
     columns: dict[str, list[str]] = {}
     if model.classes:
         _add_classes(columns, model, predictions, coverage)

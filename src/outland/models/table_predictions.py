@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,22 +11,33 @@ from typing import Generic, TypeVar
 import torch
 
 from outland.chem.featurizer import Molecule
-from outland.chem.smiles import CHUNK, Chunk, MoleculeOptions, pack_molecules, read_molecules
+from outland.chem.packing import pack_molecules
+from outland.chem.smiles import Batch, Chunk, MoleculeOptions, read_batches, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.models.conformal import LikelihoodRatio
 from outland.models.model import TrainedModel
-from outland.models.predicted_rows import Coverage, new_columns, predict_molecules, target_suffixes
+from outland.models.predicted_rows import Coverage, new_columns, prediction_cells, target_suffixes
+from outland.models.scored_rows import MOST_SCORED, ScoredRows
 from outland.models.uncertainty import FEWEST_NEW, shift_ratio
+from outland.progress import track
 from outland.tables.columns import find_smiles_column
 from outland.tables.duplicates import text_hash
-from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column, smiles_texts, unchanged
+from outland.tables.reading import (
+    Cells,
+    column_names,
+    read_rows,
+    require_smiles_column,
+    smiles_text,
+    smiles_texts,
+    unchanged,
+)
 from outland.tables.writing import check_out, written_table
 
 T = TypeVar("T")
 _SAMPLE = 500  # new molecules that a shift is measured on
-_WIDE = 1000  # columns, beyond which fewer rows are kept in memory
 _ROWS = 1024  # predicted at once: a few blocks of rows for trees, a few batches for networks
+_BYTES, _CELL = 1 << 23, 100  # beyond which rows read ahead are fewer; what a cell takes besides its characters
 _VECTORS = MoleculeOptions(scaffold=False, vector=True, counts=False, graph=False)  # fingerprint and descriptors
 _NUMBERS = tuple(
     f"outland_{name}"
@@ -48,6 +59,7 @@ class TableReport:
         flags: how unusual rows are.
         sample: molecules of the table, to measure a shift on.
         weighted: whether sets and intervals are weighted for the shift from training.
+        scored: the labels beside the predictions, where the table has those of all targets.
     """
 
     out: Path
@@ -62,6 +74,7 @@ class TableReport:
     sample: "Reservoir[Molecule]" = field(default_factory=lambda: Reservoir(_SAMPLE))
     seconds: float = 0.0
     weighted: bool = False
+    scored: ScoredRows | None = None
 
     def sample_graphs(self) -> PackedGraphs:
         """The sample, packed."""
@@ -97,6 +110,8 @@ def predict_table(
         coverage: how often sets of classes, or intervals of numbers, are to hold the truth; by default classes get no
             sets, and intervals hold it in 90 %.
         graphs: whether the report's sample needs atoms and bonds even where the model reads none (trees do not).
+
+    The table is read once; where scores are weighted for a shift, a sample of its molecules is taken before.
     """
     started = time.perf_counter()
     asked = Coverage(coverage)
@@ -106,21 +121,45 @@ def predict_table(
             asked = Coverage(coverage, _table_ratio(model, path, smiles))
         report, names, added = TableReport(out, smiles), column_names(path), new_columns(model, asked)
         report.weighted = asked.ratio is not None
-        if len(names) > _WIDE:
-            workers = 1  # which reads fewer rows ahead
-        title, numbers = f"Predicting {path.name}", [name for name in added if name.startswith(_NUMBERS)]
+        report.scored = ScoredRows(model, path) if set(model.targets) <= set(names) else None
+        numbers = [name for name in added if name.startswith(_NUMBERS)]
         with written_table(out, [*names, *added], smiles, safe, numbers) as write:
-            rows, training = read_rows(path), set(model.training_hashes.tolist())
-            options = replace(_VECTORS, graph=graphs or model.network is not None, counts=model.reads_counts)
-            options = replace(options, atoms=model.schema.node)
-            size = CHUNK if len(names) > _WIDE else _ROWS
-            for chunk in read_molecules(smiles_texts(path, smiles), options, title, workers=workers, size=size):
+            rows, training = deque[Cells](), set(model.training_hashes.tolist())
+            options = _options(model, graphs, report.scored is not None)
+            chunks = read_batches(_batches(path, smiles, rows), options, workers)
+            for chunk in track(chunks, f"Predicting {path.name}", None):
                 report.sample.add(chunk.molecules)
                 for row in _predicted_rows(model, chunk, rows, report, training, asked):
                     write(row)
             _check_any(report, path, smiles)
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _options(model: TrainedModel, graphs: bool, is_labelled: bool) -> MoleculeOptions:
+    """What the model reads of a molecule, and its scaffold where rows are scored."""
+    return replace(
+        _VECTORS,
+        scaffold=is_labelled,
+        most_scaffolds=MOST_SCORED,
+        graph=graphs or model.network is not None,
+        counts=model.reads_counts,
+        atoms=model.schema.node,
+    )
+
+
+def _batches(path: Path, smiles: str, rows: deque[Cells]) -> Iterator[Batch]:
+    """The SMILES of a table in batches of a thousand, or fewer where rows are long; the rows are added to `rows`."""
+    batch, size = Batch(), 0
+    for index, row in enumerate(read_rows(path)):
+        rows.append(row)
+        batch.append((index, smiles_text(row, smiles)))
+        size += _CELL * len(row) + sum(map(len, row.values()))
+        if len(batch) == _ROWS or size > _BYTES:
+            yield batch
+            batch, size = Batch(), 0
+    if batch:
+        yield batch
 
 
 def _check_any(report: TableReport, path: Path, smiles: str) -> None:
@@ -167,16 +206,22 @@ def _table_ratio(model: TrainedModel, path: Path, smiles: str) -> LikelihoodRati
 def _predicted_rows(
     model: TrainedModel,
     chunk: Chunk,
-    rows: Iterator[Cells],
+    rows: deque[Cells],
     report: TableReport,
     training: set[int],
     coverage: Coverage,
 ) -> Iterator[Cells]:
     """The rows of a chunk with the model's predictions; `training` are hashes of the rows it was trained on."""
-    failures = dict(chunk.failures)
-    predicted = iter(predict_molecules(model, chunk.molecules, coverage))
+    failures, cells = dict(chunk.failures), list[Cells]()
+    if chunk.molecules:
+        predictions = model.predict(pack_molecules(chunk.molecules, torch.zeros(len(chunk.molecules), 1)))
+        cells = prediction_cells(model, predictions, coverage)
+        if report.scored is not None:
+            labelled = (rows[index - report.rows] for index in chunk.indices)
+            report.scored.add(labelled, chunk.indices, chunk.scaffolds, predictions)
+    predicted = iter(cells)
     for index in sorted([*chunk.indices, *failures]):
-        row = next(rows)
+        row = rows.popleft()
         report.rows += 1
         prediction: Cells = {"outland_problem": failures[index]} if index in failures else next(predicted)
         is_training = text_hash(row.get(report.smiles, "")) in training

@@ -72,15 +72,19 @@ def _records(path: Path, names: list[str], wanted: list[str]) -> Iterator[list[s
 def smiles_texts(path: Path, column: str) -> Iterator[str]:
     """The SMILES of each row; that of a row that cannot be used is cut short, with the reason."""
     for row in read_rows(path, [column]):
-        text = row.get(column, "")
-        if (surplus := row.get(SURPLUS)) is not None:
-            reason = f"more cells than columns (surplus: {surplus[:40]!r}); is a separator not quoted?"
-            yield MoleculeText(text[:80], reason)
-        elif len(text) > MAX_LENGTH:
-            reason = f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
-            yield MoleculeText(text[:80], reason)
-        else:
-            yield text
+        yield smiles_text(row, column)
+
+
+def smiles_text(row: Cells, column: str) -> str:
+    """The SMILES of a row; cut short, with the reason, where the row cannot be used."""
+    text = row.get(column, "")
+    if (surplus := row.get(SURPLUS)) is not None:
+        reason = f"more cells than columns (surplus: {surplus[:40]!r}); is a separator not quoted?"
+        return MoleculeText(text[:80], reason)
+    if len(text) > MAX_LENGTH:
+        reason = f"a SMILES of {len(text)} characters; the longest taken is {MAX_LENGTH}"
+        return MoleculeText(text[:80], reason)
+    return text
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from outland.chem.smiles import Chunk, cluster, has_invalid_utf8, pack_molecules
+from outland.chem.packing import cluster, pack_molecules
+from outland.chem.smiles import Chunk, has_invalid_utf8
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Splits
 from outland.graphs.shards import Shards

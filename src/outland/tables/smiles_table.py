@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 
 from outland.chem.featurizer import BONDS, CIP_ATOMS, VECTOR
+from outland.chem.packing import pack_molecules
 from outland.chem.prepared import load_molecules
-from outland.chem.smiles import MoleculeOptions, pack_molecules, read_molecules
+from outland.chem.smiles import MoleculeOptions, read_molecules
 from outland.errors import OutlandError
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits
 from outland.graphs.cache import Key
