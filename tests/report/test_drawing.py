@@ -34,11 +34,14 @@ def test_gallery_is_drawn(source, cache, tmp_path):
 def test_masks_are_drawn(motif, tmp_path):
     torch.manual_seed(0)
     method = build_method("aia", motif.schema, BackboneSettings(width=8), method_settings("aia", {}))
-    draw_masks(method, motif, motif["test"][:2], tmp_path / "masks.png")
-    pixels = imread(tmp_path / "masks.png")
-    assert pixels.shape[0] > 400
-    assert pixels.shape[1] > 1000
-    assert pixels.std() > 0.05
+    for number, methods in enumerate(({"": method}, {"one": method, "other": method})):
+        draw_masks(methods, motif, motif["test"][:2], tmp_path / f"{number}.png")
+        pixels = imread(tmp_path / f"{number}.png")
+        assert pixels.shape[0] > 400
+        assert pixels.shape[1] > 1000
+        assert pixels.std() > 0.05
+    both, of_one = (imread(tmp_path / f"{number}.png").shape[1] for number in (1, 0))
+    assert both < of_one  # the truth and two stable masks; the truth and all three of AIA's
 
 
 def test_both_tables_are_drawn_on_the_map(tmp_path):

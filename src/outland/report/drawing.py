@@ -1,7 +1,7 @@
 """Pictures by matplotlib: parts of a dataset, masks of a method, two tables on one map; and a weighted graph."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -174,15 +174,23 @@ def _label(graph: Any, splits: Splits) -> str:
     return "label " + " ".join(shown[:4]) + (" …" if len(shown) > 4 else "")
 
 
-def draw_masks(method: Method, splits: Splits, index: torch.Tensor, path: Path) -> None:
-    """Draw the graphs at `index` to `path`, one row each: the true motif, then every mask of the method."""
+def draw_masks(methods: Mapping[str, Method], splits: Splits, index: torch.Tensor, path: Path) -> None:
+    """Draw the graphs at `index` to `path`, one row each: the true motif, then the masks of each method by its label.
+
+    A panel says what its method predicts; with several methods only their stable masks are drawn.
+    """
     from matplotlib.cm import ScalarMappable
 
-    method.eval()
     batch = next(iter(Batches(splits.graphs, index, len(index))))
-    with torch.inference_mode():
-        masks = {name: (mask.node.cpu(), mask.edge.cpu()) for name, mask in method.masks(batch).items()}
-        predicted = method(batch).argmax(1).tolist()
+    masks: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    predicted: dict[str, list[int]] = {}
+    for label, method in methods.items():
+        with torch.inference_mode():
+            found = method.eval().masks(batch)
+            calls = method(batch).argmax(1).tolist()
+        for name in list(found)[: 1 if len(methods) > 1 else None]:
+            column = f"{label}: {name} mask" if label else name
+            masks[column], predicted[column] = (found[name].node.cpu(), found[name].edge.cpu()), calls
     selected = splits.graphs.select(index)
     if selected.node_truth is not None and selected.edge_truth is not None:
         masks = {"true motif": (selected.node_truth.float(), selected.edge_truth.float()), **masks}
@@ -197,7 +205,9 @@ def draw_masks(method: Method, splits: Splits, index: torch.Tensor, path: Path) 
             if row == 0:
                 panel.set_title(name)
             if column == 0:
-                panel.set_ylabel(f"label {int(graph.y)}, predicted {predicted[row]}")
+                panel.set_ylabel(f"label {int(graph.y)}")
+            if name in predicted:
+                panel.set_xlabel(f"predicted {predicted[name][row]}")
     figure.colorbar(ScalarMappable(cmap=_COLOURS), ax=axes, label="mask", shrink=0.5)
     _save_figure(figure, path, 110)
 
