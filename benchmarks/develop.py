@@ -97,8 +97,9 @@ def summary(rows: list[dict[str, Any]]) -> str:
         text = " / ".join(f"{score:.1f}" for score in scores)
         return text + (f"<br>*{statistics.fmean(masks):.2f}*" if masks else "")
 
-    lines = [["", *DRAWS], ["---", *["---:"] * len(DRAWS)]]
-    lines += [[name, *(entry(found.get(draw, [])) for draw in DRAWS)] for name, found in cells.items()]
+    draws = (*DRAWS, *sorted({draw for found in cells.values() for draw in found} - set(DRAWS)))
+    lines = [["", *draws], ["---", *["---:"] * len(draws)]]
+    lines += [[name, *(entry(found.get(draw, [])) for draw in draws)] for name, found in cells.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -36,6 +36,8 @@ class EvidenceSettings(MethodSettings):
         head: `linear`, or CAL's of two layers with batch norm.
         uniform: weight of CAL's divergence of the complement's prediction from the uniform one.
         mixed: weight of CAL's risk beside another graph's complement.
+        mask: what is lost with an edge alone (`loo`), and with the lesser of its ends too (`ends`); what thinnings tell
+            of an edge (`banzhaf`); or its gate.
         samples: thinnings of which an explanation is the mean.
         sample_drop: their rate.
     """
@@ -51,6 +53,7 @@ class EvidenceSettings(MethodSettings):
     head: Literal["linear", "norm"] = "norm"
     uniform: NonNegative = 0.0
     mixed: NonNegative = 0.0
+    mask: Literal["ends", "loo", "banzhaf", "gate"] = "ends"
     samples: PositiveInt = 64
     sample_drop: Fraction = 0.1
 
@@ -62,12 +65,10 @@ class Evidence(Method[EvidenceSettings]):
     family = "augmentation"
     citation = "ours"
     training_only = ("trivial", "trivial_head", "mixed_head")
-    mask_kinds = ("ends", "loo", "gate")
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: EvidenceSettings | None = None) -> None:
         super().__init__(schema, backbone, settings)
         s, width, outputs = self.settings, backbone.width, schema.task.outputs
-        self.mask_kind = "banzhaf"
         self.encoder = build_encoder(backbone, schema.node, schema.edge)
         self.node = nn.Linear(width, 1)
         self.edge = nn.Linear(2 * width, 1)
@@ -177,15 +178,15 @@ class Evidence(Method[EvidenceSettings]):
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """What each edge adds to the class that is called, or its gate."""
-        if self.mask_kind == "gate":
+        if self.settings.mask == "gate":
             h = self.encoder(batch)
             e = pair_linear(self.edge, h, batch).squeeze(1).sigmoid()
             return {"stable": Mask(self.node(h).squeeze(1).sigmoid(), e).symmetric(batch)}
         logits = self(batch)
         called = logits.argmax(1)
-        if self.mask_kind in ("loo", "ends"):
+        if self.settings.mask in ("loo", "ends"):
             lost = self.lost(batch, logits.log_softmax(1), called)
-            if self.mask_kind == "ends":
+            if self.settings.mask == "ends":
                 source, target = self.lost_with(batch, logits.log_softmax(1), called)[batch.edge_index]
                 lost = lost + torch.minimum(source, target).clamp(min=0)
             return {"stable": Mask.on_edges(lost, batch)}

@@ -7,6 +7,7 @@ from outland.graphs import Batches
 from outland.graphs.induced import spanning_subgraphs
 from outland.methods import Progress
 from outland.methods.cal import uniform_divergence
+from outland.methods.parts.risk import label_losses
 from tests.cases import MethodCase, doubled
 from tests.conftest import whole
 
@@ -52,8 +53,12 @@ class TestEvidence(MethodCase):
         method.random.set_state(state)
         edge = method.thin(batch, method.draw_rates(batch)[0])
         logits = method.classifier.head(method.readout(batch, edge), batch)
-        expected = 2 * batch.mean_graphs(uniform_divergence(logits, batch, schema.task))
-        assert float(terms["risk"].detach()) == 0
+        some = batch.edge_count > 0
+        assert not some.all()  # a graph without edges is never bare: it keeps its loss
+        divergence = uniform_divergence(logits, batch, schema.task)
+        expected = 2 * batch.mean_graphs(torch.where(some, divergence, 0))
+        losses, known = label_losses(logits, batch, schema.task)
+        assert float(terms["risk"].detach()) == pytest.approx(float(losses[~some].sum() / known.sum()), rel=1e-9)
         assert float(terms["absence"].detach()) == pytest.approx(float(expected.detach()), rel=1e-9)
         assert float(expected.detach()) > 0
 

@@ -8,7 +8,7 @@ from outland.training import data_parallel
 from outland.training.data_parallel import DistributedBatches
 from tests.training.two_processes import as_ranks, by_ranks, spec_of, train
 
-METHODS = ("erm", "aia", "vrex", "irm", "groupdro")
+METHODS = ("erm", "aia", "vrex", "irm", "groupdro", "evidence")
 
 
 @pytest.fixture(scope="module")

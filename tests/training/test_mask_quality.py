@@ -51,6 +51,23 @@ def test_perfect_uniform_and_inverted_masks(motif, monkeypatch):
     assert mask_quality(method, small, 16)["test"]["precision_at_k"] == pytest.approx(1)
 
 
+def test_of_a_method_whose_masks_take_long_some_graphs_are_scored(motif, monkeypatch):
+    small, asked = motif.limit(50), []
+    method = build_method("evidence", motif.schema, SMALL, method_settings("evidence", {}))
+
+    def masks(batch):
+        asked.extend(batch.index.tolist())
+        return {"stable": Mask(torch.ones(batch.num_nodes), torch.rand(batch.num_edges))}
+
+    monkeypatch.setattr(method, "masks", masks)
+    assert type(method).mask_graphs == 64
+    monkeypatch.setattr(type(method), "mask_graphs", 5)
+    quality = mask_quality(method, small, 3)
+    assert len(quality) == 4
+    assert len(asked) == 4 * 5
+    assert [index for index in asked if index in small["test"].tolist()] == small["test"][[0, 12, 24, 37, 49]].tolist()
+
+
 def test_methods_without_masks_and_graphs_without_truth_have_none(motif, any_splits):
     erm = build_method("erm", motif.schema, SMALL, method_settings("erm", {}))
     assert mask_quality(erm, motif.limit(5), 4) == {}

@@ -120,6 +120,7 @@ class Method(nn.Module, Generic[S]):
             gradient at the same point before any of them moves.
         has_masks: whether `masks` gives a `stable` mask; true where a class writes `masks`.
         mask_depth: message-passing layers that mix neighbours before the masks act; 0 where these act on the input.
+        mask_graphs: graphs of a part whose masks are scored after training, where one takes many passes; None: all.
         augments: whether it trains on augmented graphs; true where a class writes `augment`.
         learns_augmentation: whether what `augment` gives depends on weights that training changes.
         augmented_together: graphs a call of `augment`, where it mixes the graphs of a batch.
@@ -137,6 +138,7 @@ class Method(nn.Module, Generic[S]):
     update: Literal["sequential", "simultaneous"] = "sequential"
     has_masks: bool = False
     mask_depth: int = 0
+    mask_graphs: ClassVar[int | None] = None
     augments: ClassVar[bool] = False
     learns_augmentation: ClassVar[bool] = False
     augmented_together: ClassVar[int] = 128

@@ -1,4 +1,4 @@
-"""Evidence: one piece of a graph decides, and training shows that piece in what is left of thinned graphs."""
+"""Evidence: gated nodes and edges, a readout by maximum, and training on whole and on randomly thinned graphs."""
 
 from dataclasses import replace
 from typing import Literal
@@ -11,7 +11,7 @@ from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.cal import uniform_divergence
 from outland.methods.parts.ranking import both_directions
 from outland.methods.parts.removal import removal_losses
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, partial_risk
 from outland.nn import BackboneSettings, GraphNet, Mask
 from outland.nn.convs import GCN, LayerInputs
 from outland.nn.layers import norm, pair_linear
@@ -25,7 +25,7 @@ class EvidenceSettings(MethodSettings):
     Args:
         whole: share of the graphs of a step that keep all edges.
         drop: δ; the others lose edges at a rate of their own, uniform between 0 and this.
-        bare: share of the graphs that lose edges at a rate between a half and 1 instead, and predict nothing.
+        bare: share of the graphs that lose edges at a rate between a half and 1 instead, and are to predict nothing.
         absence: weight of the divergence of a bare graph's prediction from the uniform one.
         gate: whether nodes and edges are gated between the encoder and the readout.
         layer: whether a GCN layer of gated edges follows the gate.
@@ -42,25 +42,27 @@ class EvidenceSettings(MethodSettings):
 
 
 class Evidence(Method[EvidenceSettings]):
-    r"""A label that survives thinning, found where a gate and a maximum look.
+    r"""GNN with gated nodes and edges and a maximum as readout, trained on whole and on randomly thinned graphs.
 
     Between encoder and readout nodes and edges have a gate, :math:`g = \sigma(w^\top h)`, and the readout is a maximum
-    over nodes of one layer more, so that a prediction rests on few of them, however large the graph:
+    over the nodes of one layer more, so that a prediction rests on few of them, however large the graph:
 
     .. math:: z = \max_v\, \mathrm{GCN}(\mathrm{BN}(g_v h_v),\, g_{uv})_v, \qquad
-              \min_\theta \mathbb{E}_{w \sim \rho}\,[\ell(f(G \odot w), y)]
-              + \lambda\,\mathbb{E}_{w \sim \bar\rho}\,[\mathrm{KL}(U \,\|\, f(G \odot w))]
+              \min_\theta\; (1 - b)\,\mathbb{E}_{w \sim \rho}\,[\ell(f(G \odot w), y)]
+              + b\,\lambda\,\mathbb{E}_{w \sim \bar\rho}\,[\mathrm{KL}(U \,\|\, f(G \odot w))]
 
-    Thinning w drops edges at random: of half the graphs none, of the others at a rate between 0 and δ, drawn for each
-    graph, so that the part that decides is met in surroundings that no training graph has. A graph that loses more than
-    half of its edges has lost that part too: it is to predict nothing, so that no class is what is left when nothing is
-    found. Predictions are of whole graphs. A mask is what a prediction loses without a node or an edge; thinned
-    graphs are graphs that the network knows, so that this is a fair question.
+    w drops edges at random: ρ of half the graphs none, of the others at a rate between 0 and δ, drawn for each graph,
+    so that the part that decides the label is met in surroundings that no training graph has; :math:`\bar\rho` at a
+    rate between a half and 1, which that part rarely survives. These graphs, a share b, are to predict the uniform
+    distribution, so that no class is what remains when nothing is found. Predictions are of whole graphs. The stable
+    mask is what a prediction loses when a node loses its edges, or when an edge is removed: occlusion, on graphs like
+    those of training.
     """
 
     name = "evidence"
     family = "ours"
     citation = "outland"
+    mask_graphs = 64
     space = {"drop": (0.3, 0.5), "whole": (0.25, 0.5, 0.75), "bare": (0.0, 0.25)}
 
     def __init__(self, schema: Schema, backbone: BackboneSettings, settings: EvidenceSettings | None = None) -> None:
@@ -76,19 +78,22 @@ class Evidence(Method[EvidenceSettings]):
         """The risk on whole and thinned graphs, and the divergence of the bare ones' predictions from uniform."""
         rate, bare = self.draw_rates(batch)
         logits = self.classifier.head(self.readout(batch, self.thin(batch, rate)), batch)
-        losses, known = label_losses(logits, batch, self.schema.task)
         divergence = torch.where(bare, uniform_divergence(logits, batch, self.schema.task), 0)
         return {
-            "risk": torch.where(bare[:, None], 0, losses).sum() / known.sum().clamp(min=1),
+            "risk": partial_risk(logits, batch, self.schema.task, ~bare),
             "absence": self.settings.absence * batch.mean_graphs(divergence),
         }
 
     def draw_rates(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """The rate at which each graph loses edges `[B + 1]`, padding last; and which graphs are left bare `[B]`."""
+        """The rate at which each graph loses edges `[B + 1]`, padding last; and which graphs are left bare `[B]`.
+
+        A graph that has no edges is never bare: it has lost nothing.
+        """
         settings, shape = self.settings, (3, batch.num_graphs + 1)
         uniform, whole, bare = torch.rand(shape, generator=self.random, device=batch.x.device)
         rate = torch.where(whole < settings.whole, 0, settings.drop * uniform)
-        is_bare = bare < settings.bare
+        has_edges = torch.cat([batch.edge_count, batch.edge_count.new_zeros(1)]) > 0
+        is_bare = (bare < settings.bare) & has_edges
         return torch.where(is_bare, (1 + uniform) / 2, rate), is_bare[:-1]
 
     def thin(self, batch: GraphBatch, rate: Tensor) -> Tensor:
@@ -103,8 +108,8 @@ class Evidence(Method[EvidenceSettings]):
         gated_edge = edge
         if self.settings.gate:
             gate = self.node_gate(h).squeeze(1).sigmoid()
-            open_ = pair_linear(self.edge_gate, h, batch).squeeze(1).sigmoid()
-            h, gated_edge = h * gate[:, None], open_ if edge is None else open_ * edge
+            edge_gate = pair_linear(self.edge_gate, h, batch).squeeze(1).sigmoid()
+            h, gated_edge = h * gate[:, None], edge_gate if edge is None else edge_gate * edge
         if self.settings.layer:
             h = self.layer(self.norm(h, batch.node_mask), LayerInputs(batch, gated_edge, None), h).relu()
         z: Tensor = self.classifier.readout(h, batch, gate)
@@ -115,10 +120,10 @@ class Evidence(Method[EvidenceSettings]):
         return Mask.on_edges(self.thin(batch, self.draw_rates(batch)[0]), batch)
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
-        """The share of the predicted class's probability that is lost without a node, or without an edge.
+        """Share of the predicted class's probability that is lost when a node loses its edges, or an edge is removed.
 
-        An edge also has the lesser loss of its two ends, for where two edges can stand in for each other neither is
-        missed alone.
+        Where two edges can stand in for each other the prediction misses neither alone, so that an edge also has the
+        lesser loss of its two ends. For numbers it is 1 - exp(-d²), d the change of the prediction.
         """
         logits = self(batch)
         predicted = batch.replace(y=self.predicted(logits))
@@ -132,7 +137,7 @@ class Evidence(Method[EvidenceSettings]):
         return {"stable": Mask(1 - (-node).exp(), 1 - (-edge).exp())}
 
     def predicted(self, logits: Tensor) -> Tensor:
-        """What the logits say, as labels."""
+        """Predicted labels `[B]` or `[B, T]`, in the form of `batch.y`."""
         match self.schema.task.kind:
             case "multiclass":
                 return logits.argmax(1)

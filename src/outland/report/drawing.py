@@ -189,8 +189,8 @@ def draw_masks(methods: Mapping[str, Method], splits: Splits, index: torch.Tenso
             found = method.eval().masks(batch)
             calls = method(batch).argmax(1).tolist()
         for name in list(found)[: 1 if len(methods) > 1 else None]:
-            column = f"{label}: {name} mask" if label else name
-            masks[column], predicted[column] = (found[name].node.cpu(), found[name].edge.cpu()), calls
+            title = f"{label}: {name} mask" if label else name
+            masks[title], predicted[title] = (found[name].node.cpu(), found[name].edge.cpu()), calls
     selected = splits.graphs.select(index)
     if selected.node_truth is not None and selected.edge_truth is not None:
         masks = {"true motif": (selected.node_truth.float(), selected.edge_truth.float()), **masks}

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from outland.graphs import GraphBatch, PackedGraphs, Task
-from outland.methods.parts.risk import label_losses, mean_over, mean_risk
+from outland.methods.parts import risk
+from outland.methods.parts.risk import label_losses, mean_over, mean_risk, partial_risk
 from tests.conftest import chemical_graphs, whole
 
 LOGITS = torch.tensor([[1, 0, -1], [0.5, -0.5, 0], [2, 1, 0], [-1, 0, 1]], dtype=torch.double)
@@ -41,13 +42,13 @@ def test_unknown_labels_and_padding_have_no_loss_and_no_gradient():
     y = torch.tensor([[1.0, nan], [nan, 0.0], [0.0, 1.0], [nan, nan]])
     logits = torch.randn(4, 2, dtype=torch.double, requires_grad=True)
     task = Task("binary", 2, "rocauc")
-    risk = mean_risk(logits, labelled(y), task)
-    risk.backward()
+    mean = mean_risk(logits, labelled(y), task)
+    mean.backward()
     assert (logits.grad[y.isnan()] == 0).all()
     assert (logits.grad[~y.isnan()] != 0).all()
     losses, known = label_losses(logits, labelled(y), task)
     assert known.sum() == 4
-    assert risk.item() == pytest.approx((losses.sum() / 4).item())
+    assert mean.item() == pytest.approx((losses.sum() / 4).item())
     assert mean_risk(logits, labelled(torch.full((4, 2), nan)), task).item() == 0
 
 
@@ -55,3 +56,19 @@ def test_regression_is_squared_error():
     batch = labelled(torch.tensor([[1.0], [float("nan")], [3.0]]))
     prediction = torch.tensor([[2.0], [9.0], [1.0]])
     assert mean_risk(prediction, batch, Task("regression", 1, "rmse")).item() == pytest.approx(2.5)
+
+
+def test_a_partial_risk_is_over_the_known_labels_of_all_graphs(monkeypatch):
+    nan = float("nan")
+    y = torch.tensor([[1.0, nan], [nan, 0.0], [0.0, 1.0], [nan, nan]])
+    logits = torch.randn(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    task, batch = Task("binary", 2, "rocauc"), labelled(y)
+    losses, _ = label_losses(logits, batch, task)
+    counted = torch.tensor([True, False, True, True])
+    assert partial_risk(logits, batch, task, counted).item() == pytest.approx((losses[[0, 2]].sum() / 4).item())
+    everything = torch.ones(4, dtype=torch.bool)
+    assert partial_risk(logits, batch, task, everything).item() == pytest.approx(mean_risk(logits, batch, task).item())
+    # Another process with three times the loss and twice the labels.
+    monkeypatch.setattr(risk, "all_reduce_sum", lambda value: value * (4 if value.is_floating_point() else 3))
+    expected = (4 * losses.sum() / 12).item()
+    assert partial_risk(logits, batch, task, everything).item() == pytest.approx(expected)

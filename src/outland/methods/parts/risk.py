@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from outland import ops
+from outland.distributed import all_reduce_sum
 from outland.graphs import GraphBatch, Task
 
 
@@ -18,6 +19,13 @@ def label_losses(logits: Tensor, batch: GraphBatch, task: Task) -> tuple[Tensor,
 def mean_over(values: Tensor, counted: Tensor) -> Tensor:
     """Mean over the values that count; 0 if none does."""
     return torch.where(counted, values, 0).sum() / counted.sum().clamp(min=1)
+
+
+def partial_risk(logits: Tensor, batch: GraphBatch, task: Task, counted: Tensor) -> Tensor:
+    """The losses of the graphs that count `[B]`, over the number of known labels of all graphs, in all processes."""
+    losses, known = label_losses(logits, batch, task)
+    total = all_reduce_sum(torch.where(counted[:, None], losses, 0).sum())
+    return total / all_reduce_sum(known.sum()).clamp(min=1)
 
 
 def mean_risk(logits: Tensor, batch: GraphBatch, task: Task) -> Tensor:
