@@ -72,6 +72,7 @@ def test_molecules_have_the_stereochemistry_of_their_smiles():
             smiles,
             molecules,
             pickled,
+            [rdkit().MolFromSmiles(text, sanitize=False) for text in smiles],
             [rdkit().MolFromMolBlock(block) for block in blocks[1:]],  # an unknown centre is a known one in space
             [read_block(block) for block in blocks[1:]],
         )
@@ -86,6 +87,30 @@ def test_molecules_have_the_stereochemistry_of_their_smiles():
     (chunk,) = read_molecules([by_hand], options, "")
     assert chunk.molecules[0].bonds[:, 1].tolist() == [0, 0, 1, 1, 0, 0]
     assert str(by_hand.GetBondWithIdx(1).GetStereo()) == "STEREOCIS"  # the user's molecule stays as it is
+    (chunk,) = read_molecules([by_hand], MoleculeOptions(), "")
+    assert chunk.molecules[0].bonds[:, 1].tolist() == [0, 0, 3, 3, 0, 0]  # as models of earlier versions read it
+
+
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_molecules_are_sanitised(is_pickled, bbbp_smiles):
+    """A ring of double bonds is aromatic; what RDKit refuses of a SMILES has a reason."""
+    chem, options = rdkit(), MoleculeOptions(atoms=CIP_ATOMS, vector=True)
+    smiles = ["C1=CC=CC=C1C(=O)NC", *(text for text in bbbp_smiles[:60] if "[H]" not in text and parse(text))]
+    rows = [chem.MolFromSmiles(text, sanitize=False) for text in [*smiles, "CC(C)(C)(C)C", "c1cccc1"]]
+    rows += [chem.MolFromSmarts(text) for text in ("c1ccccc1C", "[C,N]~C")]
+    rows.append(chem.MolFromMolBlock(chem.MolToMolBlock(parse("*CC"))))  # of which the first atom is a query, too
+    (chunk,) = read_molecules([pickle.loads(pickle.dumps(row)) for row in rows] if is_pickled else rows, options, "")
+    many = len(smiles)
+    assert dict(chunk.failures) == {
+        **dict.fromkeys((many, many + 1), "RDKit cannot sanitise the molecule"),
+        **dict.fromkeys((many + 2, many + 3), "a query, as SMARTS are, and no molecule"),
+    }
+    (expected,) = read_molecules([*smiles, "*CC"], options, "")
+    assert expected.molecules[0].atoms[:6, 7].tolist() == [1] * 6
+    for molecule, other in zip(chunk.molecules, expected.molecules, strict=True):
+        assert np.array_equal(molecule.atoms, other.atoms)
+        assert np.array_equal(molecule.bonds, other.bonds)
+        assert np.array_equal(molecule.fingerprint, other.fingerprint)
 
 
 def block_in_space(molecule):

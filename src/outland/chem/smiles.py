@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import Any
 
 from outland.chem.descriptors import morgan_generator
-from outland.chem.featurizer import ATOMS, Molecule, featurize, parse, rdkit
+from outland.chem.featurizer import ATOMS, CIP_ATOMS, Molecule, featurize, parse, rdkit
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs.schema import Features
 from outland.progress import track
@@ -106,7 +106,7 @@ def _batched(smiles: Iterable[Any], size: int) -> Iterator[Batch]:
 def _featurize_batch(batch: Batch, options: MoleculeOptions) -> Chunk:
     chunk = Chunk()
     for index, text in batch:
-        molecule, reason = _read(text, options.lenient)
+        molecule, reason = _read(text, options)
         if molecule is None:
             chunk.failures.append((index, reason))
             continue
@@ -127,11 +127,13 @@ def has_invalid_utf8(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _read(text: Any, lenient: bool) -> tuple[Any, str]:
+def _read(text: Any, options: MoleculeOptions) -> tuple[Any, str]:
     """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
         problem = graph_problem(text) if text.GetNumAtoms() else "a molecule without atoms"
-        return (None, problem) if problem else (_with_stereo(text), "")
+        if problem:
+            return None, problem
+        return _as_of_smiles(text) if options.atoms == CIP_ATOMS else (text, "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
     if isinstance(text, MoleculeText) and text.reason:
@@ -144,7 +146,7 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
         return None, "bytes that are not UTF-8"
     if problem := text_problem(text.strip()):
         return None, problem
-    molecule = parse(text.strip(), lenient)
+    molecule = parse(text.strip(), options.lenient)
     if molecule is None:
         return None, "RDKit cannot read the SMILES"
     if molecule.GetNumAtoms() == 0:
@@ -154,13 +156,22 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     return molecule, ""
 
 
-def _with_stereo(molecule: Any) -> Any:
-    """A copy of an RDKit molecule with its stereochemistry as of one read from SMILES; in part pickling loses it."""
+def _as_of_smiles(molecule: Any) -> tuple[Any, str]:
+    """A copy of an RDKit molecule, sanitised and with its stereochemistry as of one read from SMILES; or the reason.
+
+    Pickling loses some of the stereochemistry, and that a molecule was never sanitised.
+    """
     chem = rdkit()
     copy = chem.Mol(molecule)
+    if any(atom.HasQuery() and atom.GetAtomicNum() for atom in copy.GetAtoms()):
+        return None, "a query, as SMARTS are, and no molecule"
+    try:
+        chem.SanitizeMol(copy)
+    except (ValueError, RuntimeError):
+        return None, "RDKit cannot sanitise the molecule"
     chem.SetDoubleBondNeighborDirections(copy)  # which E and Z are assigned by
     chem.AssignStereochemistry(copy, cleanIt=True, force=True, flagPossibleStereoCenters=True)
-    return copy
+    return copy, ""
 
 
 def read_block(block: str) -> MoleculeText:
