@@ -12,7 +12,7 @@ from outland.chem.descriptors import descriptors, fingerprint
 from outland.chem.featurizer import CIP_ATOMS, featurize, parse, rdkit
 from outland.chem.limits import MAX_LENGTH
 from outland.chem.packing import cluster, factorize, pack_molecules
-from outland.chem.smiles import MoleculeOptions, read_block, read_molecules
+from outland.chem.smiles import MoleculeOptions, read_batches, read_block, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -47,6 +47,29 @@ def test_processes_give_what_one_process_gives(bbbp_smiles):
         )
         assert (chunk.canonical, chunk.fingerprints) == (expected.canonical, expected.fingerprints)
         assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(chunk.molecules, expected.molecules, strict=True))
+
+
+def test_streams_of_many_rows_have_a_process_a_core(monkeypatch):
+    """However few rows a batch has; and no more are read before it is known than are read ahead."""
+    seen, read = [], []
+    monkeypatch.setattr("outland.chem.smiles.available_cores", lambda: 3)
+    monkeypatch.setattr("outland.chem.smiles.map_ordered", lambda function, items, workers: [seen.append(workers)])
+
+    def batches(number, rows):
+        for start in range(number):
+            read.append(rows)
+            yield [(start * rows + row, "C") for row in range(rows)]
+
+    for number, rows, workers, most in (
+        (2, 900, 1, 2),
+        (2, 1024, 3, 2),
+        (9, 300, 3, 7),
+        (11, 10, 1, 11),
+        (99, 9, 3, 12),
+    ):
+        read.clear()
+        list(read_batches(batches(number, rows), MoleculeOptions()))
+        assert (seen[-1], len(read)) == (workers, most), (number, rows)
 
 
 def test_processes_that_read_molecules_need_no_pytorch():

@@ -15,7 +15,7 @@ from outland.chem.featurizer import ATOMS, CIP_ATOMS, Molecule, featurize, parse
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs.schema import Features
 from outland.progress import track
-from outland.workers import available_cores, map_ordered
+from outland.workers import AHEAD, available_cores, map_ordered
 
 CHUNK = 256  # molecules
 Batch = list[tuple[int, Any]]  # rows of a stream, each with its index
@@ -79,21 +79,25 @@ def read_molecules(
 
     There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
-    chunks = read_batches(_batched(smiles, size), options, workers, -(-_FEW // size))
+    chunks = read_batches(_batched(smiles, size), options, workers)
     yield from track(chunks, title, None if total is None else -(-total // size))
 
 
-def read_batches(
-    batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None, few: int = 2
-) -> Iterator[Chunk]:
+def read_batches(batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None) -> Iterator[Chunk]:
     """Featurize batches of rows; yield a chunk of each, in order.
 
-    Without a number of `workers` there is one a core, and none where the first `few` batches have few rows.
+    Without a number of `workers` there is one a core, and none where all batches have few rows: to know, no more are
+    read than workers read ahead.
     """
     rdkit()
-    first = list(islice(batches, few)) if workers is None else []
+    first = list[Batch]()
     if workers is None:
-        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
+        workers = available_cores()
+        while workers > 1 and len(first) < AHEAD * workers and sum(map(len, first)) < _FEW:
+            if batch := next(batches, None):
+                first.append(batch)
+            else:
+                workers = 1
     yield from map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
 
 
