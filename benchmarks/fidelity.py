@@ -24,6 +24,7 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
+from outland.graphs.edges import graphs_of_rows
 from outland.models import TrainedModel, load_model
 from outland.models.edge_curves import (
     SHARES,
@@ -127,7 +128,7 @@ def rocauc(graphs: PackedGraphs, score: Tensor) -> float | None:
     """Of the scores against the true edges, mean over graphs that have both kinds; None where there is no truth."""
     if graphs.edge_truth is None:
         return None
-    graph, both = torch.arange(len(graphs)).repeat_interleave(graphs.edge_counts), score + score[partners(graphs)]
+    graph, both = graphs_of_rows(graphs.edge_counts), score + score[partners(graphs)]
     auc, _, counts = graph_scores(both, graphs.edge_truth, graph, len(graphs))
     return float((auc * counts).sum() / counts.sum().clamp(min=1))
 

@@ -25,6 +25,7 @@ from outland.stopping import Stopped, sigterm_listener, stop_on_sigterm
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 MAX_WORKERS = 1024
+AHEAD = 4  # items read ahead, by each worker
 _SIGNALS = [signal.SIGINT, signal.SIGTERM]  # a process handles them once it is ready
 
 
@@ -34,7 +35,7 @@ def available_cores() -> int:
 
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield `function(item)` for each item, in order; at most `4 * workers` items are read ahead."""
+    """Yield `function(item)` for each item, in order; at most `AHEAD * workers` items are read ahead."""
     if workers < 2:
         yield from map(function, items)
         return
@@ -42,7 +43,7 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], worke
         pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(submit(item))
-            if len(pending) >= 4 * workers:
+            if len(pending) >= AHEAD * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -91,6 +91,17 @@ def test_features_do_not_depend_on_how_a_smiles_is_written():
     assert changed[ATOMS] > 60
 
 
+def test_centres_have_no_codes_where_these_take_too_long(monkeypatch):
+    """5,000 steps are enough for the smaller ring of two, which comes first or last."""
+    small, large = "C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CCCCCCCCC[C@@H](C)CCCCCCCCC1"
+    texts = (f"{small}.{large}", f"{large}.{small}")
+    for steps, codes in ((100_000, {0, 4}), (5000, {0})):
+        monkeypatch.setattr("outland.chem.featurizer._MOST_STEPS", steps)
+        first, last = (featurize(parse(text), atoms=CIP_ATOMS) for text in texts)
+        assert set(first.atoms[:, 1].tolist()) == codes
+        assert sorted_rows(first) == sorted_rows(last)
+
+
 def sorted_rows(molecule):
     return sorted(map(bytes, molecule.atoms)), sorted(map(bytes, molecule.bonds))
 

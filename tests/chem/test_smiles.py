@@ -12,7 +12,7 @@ from outland.chem.descriptors import descriptors, fingerprint
 from outland.chem.featurizer import CIP_ATOMS, featurize, parse, rdkit
 from outland.chem.limits import MAX_LENGTH
 from outland.chem.packing import cluster, factorize, pack_molecules
-from outland.chem.smiles import MoleculeOptions, read_block, read_molecules
+from outland.chem.smiles import MoleculeOptions, read_batches, read_block, read_molecules
 from outland.graphs.edges import reverse_edges
 from tests.conftest import SAMPLES
 
@@ -49,6 +49,29 @@ def test_processes_give_what_one_process_gives(bbbp_smiles):
         assert all(np.array_equal(a.atoms, b.atoms) for a, b in zip(chunk.molecules, expected.molecules, strict=True))
 
 
+def test_streams_of_many_rows_have_a_process_a_core(monkeypatch):
+    """However few rows a batch has; and no more are read before it is known than are read ahead."""
+    seen, read = [], []
+    monkeypatch.setattr("outland.chem.smiles.available_cores", lambda: 3)
+    monkeypatch.setattr("outland.chem.smiles.map_ordered", lambda function, items, workers: [seen.append(workers)])
+
+    def batches(number, rows):
+        for start in range(number):
+            read.append(rows)
+            yield [(start * rows + row, "C") for row in range(rows)]
+
+    for number, rows, workers, most in (
+        (2, 900, 1, 2),
+        (2, 1024, 3, 2),
+        (9, 300, 3, 7),
+        (11, 10, 1, 11),
+        (99, 9, 3, 12),
+    ):
+        read.clear()
+        list(read_batches(batches(number, rows), MoleculeOptions()))
+        assert (seen[-1], len(read)) == (workers, most), (number, rows)
+
+
 def test_processes_that_read_molecules_need_no_pytorch():
     """It takes a process for seconds, and two of them read a table."""
     code = "import sys, outland.workers, outland.chem.smiles; print('torch' in sys.modules)"
@@ -72,6 +95,7 @@ def test_molecules_have_the_stereochemistry_of_their_smiles():
             smiles,
             molecules,
             pickled,
+            [rdkit().MolFromSmiles(text, sanitize=False) for text in smiles],
             [rdkit().MolFromMolBlock(block) for block in blocks[1:]],  # an unknown centre is a known one in space
             [read_block(block) for block in blocks[1:]],
         )
@@ -86,6 +110,30 @@ def test_molecules_have_the_stereochemistry_of_their_smiles():
     (chunk,) = read_molecules([by_hand], options, "")
     assert chunk.molecules[0].bonds[:, 1].tolist() == [0, 0, 1, 1, 0, 0]
     assert str(by_hand.GetBondWithIdx(1).GetStereo()) == "STEREOCIS"  # the user's molecule stays as it is
+    (chunk,) = read_molecules([by_hand], MoleculeOptions(), "")
+    assert chunk.molecules[0].bonds[:, 1].tolist() == [0, 0, 3, 3, 0, 0]  # as models of earlier versions read it
+
+
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_molecules_are_sanitised(is_pickled, bbbp_smiles):
+    """A ring of double bonds is aromatic; what RDKit refuses of a SMILES has a reason."""
+    chem, options = rdkit(), MoleculeOptions(atoms=CIP_ATOMS, vector=True)
+    smiles = ["C1=CC=CC=C1C(=O)NC", *(text for text in bbbp_smiles[:60] if "[H]" not in text and parse(text))]
+    rows = [chem.MolFromSmiles(text, sanitize=False) for text in [*smiles, "CC(C)(C)(C)C", "c1cccc1"]]
+    rows += [chem.MolFromSmarts(text) for text in ("c1ccccc1C", "[C,N]~C")]
+    rows.append(chem.MolFromMolBlock(chem.MolToMolBlock(parse("*CC"))))  # of which the first atom is a query, too
+    (chunk,) = read_molecules([pickle.loads(pickle.dumps(row)) for row in rows] if is_pickled else rows, options, "")
+    many = len(smiles)
+    assert dict(chunk.failures) == {
+        **dict.fromkeys((many, many + 1), "RDKit cannot sanitise the molecule"),
+        **dict.fromkeys((many + 2, many + 3), "a query, as SMARTS are, and no molecule"),
+    }
+    (expected,) = read_molecules([*smiles, "*CC"], options, "")
+    assert expected.molecules[0].atoms[:6, 7].tolist() == [1] * 6
+    for molecule, other in zip(chunk.molecules, expected.molecules, strict=True):
+        assert np.array_equal(molecule.atoms, other.atoms)
+        assert np.array_equal(molecule.bonds, other.bonds)
+        assert np.array_equal(molecule.fingerprint, other.fingerprint)
 
 
 def block_in_space(molecule):

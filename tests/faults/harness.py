@@ -44,10 +44,10 @@ def begin(work: Callable[..., Any], *given: Any, daemon: bool = True) -> Any:
     return child
 
 
-def finish(work: Callable[..., Any], *given: Any) -> float:
+def finish(work: Callable[..., Any], *given: Any, daemon: bool = True) -> float:
     """Let a child do all of its work; seconds that it took."""
     started = time.perf_counter()
-    child = begin(work, *given)
+    child = begin(work, *given, daemon=daemon)
     child.join(PATIENCE)
     assert child.exitcode == 0, f"the child ended with {child.exitcode}"
     return time.perf_counter() - started

@@ -9,6 +9,7 @@ from outland.errors import OutlandError
 from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import Batches, PackedGraphs
+from outland.graphs.induced import spanning_subgraphs
 from outland.methods import build_method, method_settings
 from outland.models import edge_curves as room
 from outland.models.edge_curves import SHARES, class_logits, edge_curves, edge_ranks, leave_one_out, random_curves
@@ -94,12 +95,26 @@ def test_gains_over_a_random_order_are_paired(generator):
 
 
 def test_single_edges_are_left_out(monkeypatch):
+    """Of copies with at most so many nodes together, or one graph that has more."""
     graphs = rings(2)
     fall = leave_one_out(reads_two_edges, graphs)
     one = (PROBABILITY[2].logit() - PROBABILITY[1].logit()).item()
     assert torch.allclose(fall, one * graphs.edge_attr[:, 0].double())
-    monkeypatch.setattr(room, "_COPIES", 7)
-    assert torch.equal(leave_one_out(reads_two_edges, graphs), fall)
+    asked = []
+
+    def counted(some):
+        asked.append(len(some))
+        return reads_two_edges(some)
+
+    for most, blocks in ((7 * EDGES + 1, [7] * 5 + [5]), (EDGES - 1, [1] * 40)):
+        asked.clear()
+        monkeypatch.setattr("outland.models.occlusion._MOST_NODES", most)
+        assert torch.equal(leave_one_out(counted, graphs), fall)
+        assert asked == [2, *blocks]
+    asked.clear()
+    bare = spanning_subgraphs(graphs, torch.zeros(len(fall), dtype=torch.bool))
+    assert leave_one_out(counted, bare).shape == (0,)
+    assert asked == [2]  # and no set of no graphs
 
 
 def test_odd_graphs_are_ranked_by_undirected_edges(generator):

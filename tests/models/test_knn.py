@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from outland.models.knn import KNNDistance
 
@@ -46,3 +47,26 @@ def test_the_nearest_are_those_of_all_distances():
     expected = every.kthvalue(5, dim=1).values / known.unit
     assert torch.allclose(known.distances(new), expected, rtol=1e-5, atol=3e-5)
     assert expected.max() > 30
+
+
+class Largest(TorchDispatchMode):
+    """Numbers in the largest tensor that is made."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            self.numbers = max(self.numbers, made.numel())
+        return made
+
+
+def test_many_rows_take_no_more_memory_than_some():
+    """Each row has 32 candidates, of as many numbers as itself."""
+    rows = torch.randn(20_000, 16, generator=torch.Generator().manual_seed(0))
+    known = KNNDistance.fit(rows[:2000], 0)
+    with Largest() as largest:
+        distances = known.distances(rows)
+    assert largest.numbers <= 1024 * 1000  # of some rows to all references; candidates of all would be 10,240,000
+    assert torch.equal(torch.cat([known.distances(part) for part in rows.split(700)]), distances)
+    assert known.distances(rows[:0]).shape == (0,)

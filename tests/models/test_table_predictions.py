@@ -215,8 +215,11 @@ def test_labels_that_cannot_be_used_are_left_out_of_the_score(fitted, tmp_path, 
 
 
 def test_long_rows_are_read_ahead_in_smaller_batches(tmp_path):
-    table, rows = tmp_path / "t.csv", deque()
+    table = tmp_path / "t.csv"
     table.write_text("smiles,note\n" + f"CCO,{'x' * 99_000}\n" * 200 + "CCN,y\n" * 1500)
-    sizes = [len(batch) for batch in _batches(table, "smiles", rows)]
-    assert sizes == [85, 85, 1024, 506]
-    assert (len(rows), rows[0]["note"][:2], rows[-1]) == (1700, "xx", {"smiles": "CCN", "note": "y"})
+    for workers, expected in ((1, [85, 85, 1024, 506]), (8, [85, 85, 1024, 506]), (64, [11] * 18 + [1024, 478])):
+        rows = deque()
+        sizes = [len(batch) for batch in _batches(table, "smiles", rows, workers)]
+        assert sizes == expected
+        assert max(sizes[:-2]) * 99_000 * 4 * workers < 1.1 * 2**28  # of as many as are read ahead
+        assert (len(rows), rows[0]["note"][:2], rows[-1]) == (1700, "xx", {"smiles": "CCN", "note": "y"})

@@ -1,6 +1,5 @@
 """Molecules as arrays: OGB's nine atom and three bond fields, with a fixed vocabulary."""
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -157,7 +156,7 @@ def _replace_tags(molecule: Any, chirality: Array) -> None:
     """Put CIP codes in place of chiral tags `[n]`: R and S as RDKit assigned them when it read the molecule.
 
     The centres that it leaves out depend on each other, as in 1,4-dimethylcyclohexane: they are labelled r and s by the
-    CIP rules, which take longer.
+    CIP rules, which take longer: too long, and none of them has a code, whichever atom comes first.
     """
     tagged = np.flatnonzero(chirality).tolist()
     centres = [molecule.GetAtomWithIdx(index) for index in tagged]
@@ -165,8 +164,11 @@ def _replace_tags(molecule: Any, chirality: Array) -> None:
     if rest:
         from rdkit.Chem.rdCIPLabeler import AssignCIPLabels
 
-        with suppress(RuntimeError):  # too many steps: without a code
+        try:
             AssignCIPLabels(molecule, rest, [], _MOST_STEPS)
+        except RuntimeError:  # too many steps
+            for index in rest:
+                molecule.GetAtomWithIdx(index).ClearProp("_CIPCode")
     for index, atom in zip(tagged, centres, strict=True):
         chirality[index] = _CIP.index(atom.GetProp("_CIPCode")) if atom.HasProp("_CIPCode") else 0
 

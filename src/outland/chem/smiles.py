@@ -11,11 +11,11 @@ from itertools import chain, islice
 from typing import Any
 
 from outland.chem.descriptors import morgan_generator
-from outland.chem.featurizer import ATOMS, Molecule, featurize, parse, rdkit
+from outland.chem.featurizer import ATOMS, CIP_ATOMS, Molecule, featurize, parse, rdkit
 from outland.chem.limits import MAX_ATOMS, graph_problem, text_problem
 from outland.graphs.schema import Features
 from outland.progress import track
-from outland.workers import available_cores, map_ordered
+from outland.workers import AHEAD, available_cores, map_ordered
 
 CHUNK = 256  # molecules
 Batch = list[tuple[int, Any]]  # rows of a stream, each with its index
@@ -79,21 +79,25 @@ def read_molecules(
 
     There is by default one worker process a core, and none for a short stream. `title` is the progress bar's.
     """
-    chunks = read_batches(_batched(smiles, size), options, workers, -(-_FEW // size))
+    chunks = read_batches(_batched(smiles, size), options, workers)
     yield from track(chunks, title, None if total is None else -(-total // size))
 
 
-def read_batches(
-    batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None, few: int = 2
-) -> Iterator[Chunk]:
+def read_batches(batches: Iterator[Batch], options: MoleculeOptions, workers: int | None = None) -> Iterator[Chunk]:
     """Featurize batches of rows; yield a chunk of each, in order.
 
-    Without a number of `workers` there is one a core, and none where the first `few` batches have few rows.
+    Without a number of `workers` there is one a core, and none where all batches have few rows: to know, no more are
+    read than workers read ahead.
     """
     rdkit()
-    first = list(islice(batches, few)) if workers is None else []
+    first = list[Batch]()
     if workers is None:
-        workers = 1 if sum(map(len, first)) < _FEW else available_cores()
+        workers = available_cores()
+        while workers > 1 and len(first) < AHEAD * workers and sum(map(len, first)) < _FEW:
+            if batch := next(batches, None):
+                first.append(batch)
+            else:
+                workers = 1
     yield from map_ordered(partial(_featurize_batch, options=options), chain(first, batches), workers)
 
 
@@ -106,7 +110,7 @@ def _batched(smiles: Iterable[Any], size: int) -> Iterator[Batch]:
 def _featurize_batch(batch: Batch, options: MoleculeOptions) -> Chunk:
     chunk = Chunk()
     for index, text in batch:
-        molecule, reason = _read(text, options.lenient)
+        molecule, reason = _read(text, options)
         if molecule is None:
             chunk.failures.append((index, reason))
             continue
@@ -127,11 +131,13 @@ def has_invalid_utf8(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _read(text: Any, lenient: bool) -> tuple[Any, str]:
+def _read(text: Any, options: MoleculeOptions) -> tuple[Any, str]:
     """The RDKit molecule of a row; or None and the reason."""
     if isinstance(text, rdkit().Mol):
         problem = graph_problem(text) if text.GetNumAtoms() else "a molecule without atoms"
-        return (None, problem) if problem else (_with_stereo(text), "")
+        if problem:
+            return None, problem
+        return _as_of_smiles(text) if options.atoms == CIP_ATOMS else (text, "")
     if text is None or text != text:  # NaN, as tables have it
         return None, "no SMILES"
     if isinstance(text, MoleculeText) and text.reason:
@@ -144,7 +150,7 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
         return None, "bytes that are not UTF-8"
     if problem := text_problem(text.strip()):
         return None, problem
-    molecule = parse(text.strip(), lenient)
+    molecule = parse(text.strip(), options.lenient)
     if molecule is None:
         return None, "RDKit cannot read the SMILES"
     if molecule.GetNumAtoms() == 0:
@@ -154,13 +160,22 @@ def _read(text: Any, lenient: bool) -> tuple[Any, str]:
     return molecule, ""
 
 
-def _with_stereo(molecule: Any) -> Any:
-    """A copy of an RDKit molecule with its stereochemistry as of one read from SMILES; in part pickling loses it."""
+def _as_of_smiles(molecule: Any) -> tuple[Any, str]:
+    """A copy of an RDKit molecule, sanitised and with its stereochemistry as of one read from SMILES; or the reason.
+
+    Pickling loses some of the stereochemistry, and that a molecule was never sanitised.
+    """
     chem = rdkit()
     copy = chem.Mol(molecule)
+    if any(atom.HasQuery() and atom.GetAtomicNum() for atom in copy.GetAtoms()):
+        return None, "a query, as SMARTS are, and no molecule"
+    try:
+        chem.SanitizeMol(copy)
+    except (ValueError, RuntimeError):
+        return None, "RDKit cannot sanitise the molecule"
     chem.SetDoubleBondNeighborDirections(copy)  # which E and Z are assigned by
     chem.AssignStereochemistry(copy, cleanIt=True, force=True, flagPossibleStereoCenters=True)
-    return copy
+    return copy, ""
 
 
 def read_block(block: str) -> MoleculeText:

@@ -16,6 +16,11 @@ def rows_of_graphs(index: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
     return torch.arange(int(picked.sum())) + shift.repeat_interleave(picked)
 
 
+def graphs_of_rows(counts: Tensor) -> Tensor:
+    """The graph of each row, where graphs have so many rows each."""
+    return torch.arange(len(counts)).repeat_interleave(counts)
+
+
 def edge_blocks(node_counts: Tensor, edge_counts: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """The edges of some graphs at a time: their rows, and the node and edge counts of their graphs."""
     first = 0

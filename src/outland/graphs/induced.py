@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from outland.graphs.edges import starts_by_edge, to_smallest_int
+from outland.graphs.edges import graphs_of_rows, starts_by_edge, to_smallest_int
 from outland.graphs.packed import PackedGraphs
 
 
@@ -44,5 +44,4 @@ def spanning_subgraphs(graphs: PackedGraphs, keep: Tensor) -> PackedGraphs:
 
 def _counts(kept: Tensor, counts: Tensor) -> Tensor:
     """How many rows of each graph are kept `[G]`, on the host."""
-    graph = torch.arange(len(counts)).repeat_interleave(counts)
-    return torch.zeros_like(counts).index_add(0, graph, kept.cpu().to(counts.dtype))
+    return torch.zeros_like(counts).index_add(0, graphs_of_rows(counts), kept.cpu().to(counts.dtype))

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
-from outland.graphs.edges import starts_by_edge
+from outland.graphs.edges import graphs_of_rows, starts_by_edge
 from outland.graphs.induced import spanning_subgraphs
 from outland.methods.parts.ranking import rank_within_group
 from outland.models.bootstrap import Interval, mean_interval
 from outland.models.model import TrainedModel
-from outland.models.occlusion import mean_outputs
+from outland.models.occlusion import mean_outputs, node_blocks
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of a graph's undirected edges
-_COPIES = 4096  # graphs predicted together, each without one edge
 Array = npt.NDArray[np.float64]
 ClassLogits = Callable[[PackedGraphs], Tensor]  # logits of all classes [G, C], on the host
 
@@ -90,7 +89,7 @@ def edge_curves(
     reads graphs without these edges: the same as a weight of 0 in every layer, where edges carry messages only.
     """
     rank, count = edge_ranks(graphs, score, generator)
-    graph = torch.arange(len(graphs)).repeat_interleave(graphs.edge_counts)
+    graph = graphs_of_rows(graphs.edge_counts)
     first = [rank < (share * count).round()[graph] for share in SHARES]
     whole = predict(graphs).double()
     called = whole.argmax(1)
@@ -123,7 +122,7 @@ def _mean(curves: list[EdgeCurve]) -> EdgeCurve:
 
 def edge_ranks(graphs: PackedGraphs, score: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Rank of each edge in its graph by descending score, from 0 `[E]`, and each graph's undirected edges `[G]`."""
-    graph, partner = torch.arange(len(graphs)).repeat_interleave(graphs.edge_counts), partners(graphs)
+    graph, partner = graphs_of_rows(graphs.edge_counts), partners(graphs)
     row = torch.arange(len(partner))
     is_first = row <= partner
     keys = torch.where(is_first, -(score + score[partner]), torch.inf)
@@ -141,13 +140,15 @@ def partners(graphs: PackedGraphs) -> Tensor:
 
 def leave_one_out(predict: ClassLogits, graphs: PackedGraphs) -> Tensor:
     """Fall of the predicted class's log-odds where one undirected edge is removed `[E]`: the occlusion of edges."""
-    graph, partner = torch.arange(len(graphs)).repeat_interleave(graphs.edge_counts), partners(graphs)
+    graph, partner = graphs_of_rows(graphs.edge_counts), partners(graphs)
     row = torch.arange(len(partner))
     whole = predict(graphs).double()
     called = whole.argmax(1)
     before, fall = _log_odds(whole, called), torch.zeros(len(row), dtype=torch.double)
-    for edges in row[row <= partner].split(_COPIES):
-        copies, source = graphs.select(graph[edges]), graph[edges]
+    removed = row[row <= partner]
+    for block in node_blocks(graphs.node_counts[graph[removed]]):
+        edges, source = removed[block], graph[removed[block]]
+        copies = graphs.select(source)
         shift = copies.edge_offsets - graphs.edge_offsets[source]
         keep = torch.ones(len(copies.reverse), dtype=torch.bool)
         keep[edges + shift] = keep[partner[edges] + shift] = False

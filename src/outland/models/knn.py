@@ -7,6 +7,7 @@ from torch import Tensor
 
 NEIGHBOURS, REFERENCES = 5, 1000
 _CANDIDATES = 32
+_ROWS = 1024  # whose candidates are gathered at once
 _CONSTANT = 1e-6
 _LEAST_SCALE = 0.1  # of a coordinate, in units of the median scale
 FLAGS = ("near", "edge", "far")
@@ -70,7 +71,11 @@ def _kth_distance(rows: Tensor, reference: Tensor, k: int) -> Tensor:
 
     A matrix product, which rounds, says which references may be near; their distances are taken one by one.
     """
-    far = reference.square().sum(1) - 2 * rows @ reference.T
-    near = far.topk(min(_CANDIDATES, len(reference)), dim=1, largest=False, sorted=False).indices
-    distances = torch.cdist(rows[:, None], reference[near], compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
-    return distances.kthvalue(min(k, len(reference)), dim=1).values
+    norms, k = reference.square().sum(1), min(k, len(reference))
+    found = []
+    for block in rows.split(_ROWS):
+        far = norms - 2 * block @ reference.T
+        near = far.topk(min(_CANDIDATES, len(reference)), dim=1, largest=False, sorted=False).indices
+        distances = torch.cdist(block[:, None], reference[near], compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
+        found.append(distances.kthvalue(k, dim=1).values)
+    return torch.cat(found)

@@ -77,18 +77,10 @@ class Occlusion:
     def _outputs(self, hidden: Sequence[Hidden]) -> Tensor:
         """The model's outputs `[C, outputs]`, a block of at most `_MOST_NODES` nodes at a time."""
         reference = self.graphs if self.model.reference is None else self.model.reference
+        counts = self.graphs.node_counts[[graph for graph, _ in hidden]]
         with hidden_as_average(self.model, reference.x):
-            blocks = [mean_outputs(self.model, self._copies(block)) for block in self._blocks(hidden)]
+            blocks = [mean_outputs(self.model, self._copies(hidden[block])) for block in node_blocks(counts)]
         return torch.cat(blocks)
-
-    def _blocks(self, hidden: Sequence[Hidden]) -> Iterator[Sequence[Hidden]]:
-        counts, first, nodes = self.graphs.node_counts.tolist(), 0, 0
-        for last, (graph, _) in enumerate(hidden):
-            if nodes and nodes + counts[graph] > _MOST_NODES:
-                yield hidden[first:last]
-                first, nodes = last, 0
-            nodes += counts[graph]
-        yield hidden[first:]
 
     def _copies(self, hidden: Sequence[Hidden]) -> PackedGraphs:
         """A copy of each graph: hidden atoms are marked, hidden nodes removed, and the vector is without them."""
@@ -106,6 +98,18 @@ class Occlusion:
         arrays = dict(zip(("fingerprint", "descriptors", "counts"), (bits, *map(np.stack, numbers)), strict=True))
         vectors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return replace(copies, x=x, extra={**copies.extra, **vectors})
+
+
+def node_blocks(node_counts: Tensor) -> Iterator[slice]:
+    """Consecutive graphs that have at most `_MOST_NODES` nodes together, or one that has more."""
+    first, nodes = 0, 0
+    for last, count in enumerate(node_counts.tolist()):
+        if nodes and nodes + count > _MOST_NODES:
+            yield slice(first, last)
+            first, nodes = last, 0
+        nodes += count
+    if len(node_counts):
+        yield slice(first, len(node_counts))
 
 
 def _reads_vectors(member: Member) -> bool:

@@ -33,11 +33,13 @@ from outland.tables.reading import (
     unchanged,
 )
 from outland.tables.writing import check_out, written_table
+from outland.workers import AHEAD, available_cores
 
 T = TypeVar("T")
 _SAMPLE = 500  # new molecules that a shift is measured on
 _ROWS = 1024  # predicted at once: a few blocks of rows for trees, a few batches for networks
-_BYTES, _CELL = 1 << 23, 100  # beyond which rows read ahead are fewer; what a cell takes besides its characters
+# Of rows read ahead: in one batch, in all, and what a cell takes besides its characters.
+_BYTES, _ALL_BYTES, _CELL = 1 << 23, 1 << 28, 100
 _VECTORS = MoleculeOptions(scaffold=False, vector=True, counts=False, graph=False)  # fingerprint and descriptors
 _NUMBERS = tuple(
     f"outland_{name}"
@@ -126,7 +128,8 @@ def predict_table(
         with written_table(out, [*names, *added], smiles, safe, numbers) as write:
             rows, training = deque[Cells](), set(model.training_hashes.tolist())
             options = _options(model, graphs, report.scored is not None)
-            chunks = read_batches(_batches(path, smiles, rows), options, workers)
+            batches = _batches(path, smiles, rows, available_cores() if workers is None else workers)
+            chunks = read_batches(batches, options, workers)
             for chunk in track(chunks, f"Predicting {path.name}", None):
                 report.sample.add(chunk.molecules)
                 for row in _predicted_rows(model, chunk, rows, report, training, asked):
@@ -148,14 +151,14 @@ def _options(model: TrainedModel, graphs: bool, is_labelled: bool) -> MoleculeOp
     )
 
 
-def _batches(path: Path, smiles: str, rows: deque[Cells]) -> Iterator[Batch]:
+def _batches(path: Path, smiles: str, rows: deque[Cells], workers: int) -> Iterator[Batch]:
     """The SMILES of a table in batches of a thousand, or fewer where rows are long; the rows are added to `rows`."""
-    batch, size = Batch(), 0
+    batch, size, most = Batch(), 0, min(_BYTES, _ALL_BYTES // (AHEAD * max(1, workers)))
     for index, row in enumerate(read_rows(path)):
         rows.append(row)
         batch.append((index, smiles_text(row, smiles)))
         size += _CELL * len(row) + sum(map(len, row.values()))
-        if len(batch) == _ROWS or size > _BYTES:
+        if len(batch) == _ROWS or size > most:
             yield batch
             batch, size = Batch(), 0
     if batch:
