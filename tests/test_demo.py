@@ -3,7 +3,7 @@ import re
 from outland.demo import _SETTINGS, demo
 from outland.spec import RunSpec
 
-SMALL = ["data.limit=60", "data.seed=7", "backbone.width=8", "train.epochs=2"]
+SMALL = ["data.limit=30", "data.seed=7", "backbone.width=8", "train.epochs=2"]
 
 
 def test_it_trains_three_methods_and_says_which_did_best(cache, tmp_path, monkeypatch, capsys):
