@@ -1,5 +1,7 @@
 import re
 
+import pytest
+
 from outland.demo import _SETTINGS, demo
 from outland.spec import RunSpec
 
@@ -16,7 +18,8 @@ def test_it_trains_three_methods_and_says_which_did_best(cache, tmp_path, monkey
     }
     test = {label: float(row[3]) for label, row in rows.items()}
     best, score = re.search(r"largest graphs (\w+) did best this time: ([\d.]+),", text).groups()
-    assert float(score) == test[best] == max(test.values())
+    assert float(score) == pytest.approx(test[best], abs=0.06)  # to one digit, and to two
+    assert test[best] == max(test.values())
     written = picture.stat().st_mtime_ns
     demo(tmp_path, 0, cache)  # again from the start, in the same folder
     assert picture.stat().st_mtime_ns > written
