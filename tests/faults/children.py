@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 import outland.cli
+from outland.chem import smiles
 from outland.datasets import TableSettings, find_dataset
 from outland.graphs import Cache
 from outland.models import table_predictions
@@ -92,7 +93,11 @@ def command(words: list[str], log: Path, cache: Path, largest: int | None = None
 
 
 def predict(words: list[str], log: Path, cache: Path, place: int = 0) -> None:
-    """`outland predict` by blocks of `BLOCK` rows; dies where it comes to the `place`-th of them."""
+    """`outland predict` by blocks of `BLOCK` rows; dies where it comes to the `place`-th of them.
+
+    It reads molecules by itself: a child that is killed has no children of its own.
+    """
+    smiles.available_cores = lambda: 1
     table_predictions._ROWS, predicted, blocks = BLOCK, table_predictions._predicted_rows, 0
 
     def dying(*given):
