@@ -41,6 +41,30 @@ def test_the_table_of_the_docs_is_that_of_the_log():
     assert {row["data_seed"] for row in rows} == {DATA_SEED} != {PUBLISHED_SEED}
 
 
+@pytest.mark.parametrize(
+    ("label", "method", "words"),
+    [
+        ("DropEdge, maximum, dropout 0.2", "dropedge", {"backbone.pool=max", "backbone.dropout=0.2"}),
+        ("CAL", "cal", set()),
+        (
+            "Evidence, dropout 0.2",
+            "evidence.py:Evidence",
+            {"backbone.pool=max", "backbone.dropout=0.2", "method.rates=uniform", "method.drop=0.5"}
+            | {"method.whole=0.5", "method.heavy=0.25", "method.head=linear"},
+        ),
+    ],
+)
+def test_the_short_table_of_the_docs_is_that_of_the_log(label, method, words):
+    scores = {}
+    for line in (ROOT / "results" / "development.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        draw, name, _, *changes = row["line"].split()
+        if name.endswith(method) and set(changes) == words | {"train.epochs=50"}:
+            scores[draw] = f"{row['val']['test']:.1f}"
+    expected = f"| {label} | {scores['middle']} | {scores['large']} |"
+    assert expected in (ROOT / "docs" / "ours.md").read_text()
+
+
 def test_a_summary_is_a_mean_over_seeds():
     rows = [
         {

@@ -24,8 +24,8 @@ class EvidenceSettings(MethodSettings):
 
     Args:
         whole: share of the graphs of a step that keep all edges.
-        drop: δ; the others lose edges at a rate of their own, uniform between 0 and this.
-        bare: share of the graphs that lose edges at a rate between a half and 1 instead, and are to predict nothing.
+        drop: δ; edges of each other graph are dropped at a rate drawn uniformly between 0 and this.
+        bare: share of the graphs that lose edges at a rate between a half and 1; their target is uniform.
         absence: weight of the divergence of a bare graph's prediction from the uniform one.
         gate: whether nodes and edges are gated between the encoder and the readout.
         layer: whether a GCN layer of gated edges follows the gate.

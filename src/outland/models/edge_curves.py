@@ -110,7 +110,7 @@ def _curve(predict: ClassLogits, graphs: PackedGraphs, keeps: list[Tensor], whol
 def random_curves(
     predict: ClassLogits, graphs: PackedGraphs, generator: np.random.Generator, draws: int = 8
 ) -> EdgeCurves:
-    """The mean curves of random orders: what an explanation that knows nothing has."""
+    """The mean curves of random orders, the baseline of every explanation."""
     score = torch.zeros(len(graphs.reverse))
     curves = [edge_curves(predict, graphs, score, generator) for _ in range(draws)]
     return EdgeCurves(_mean([each.deletion for each in curves]), _mean([each.insertion for each in curves]))
@@ -134,7 +134,7 @@ def edge_ranks(graphs: PackedGraphs, score: Tensor, generator: np.random.Generat
 
 
 def partners(graphs: PackedGraphs) -> Tensor:
-    """Row of each edge's other direction `[E]`; its own if it has none."""
+    """Row of each edge's other direction `[E]`; that of the edge itself if it has none."""
     return graphs.reverse.long() + starts_by_edge(graphs.edge_counts, graphs.edge_counts)
 
 

@@ -50,9 +50,10 @@ def gnn_explainer(method: Method, graphs: PackedGraphs, epochs: int = EPOCHS, se
 
     and the union of B graphs the mean of :math:`\ell_g`, the sum over all edges and the mean over all edges. With
     0.005 / B for the sum this is 1/B of the sum of the losses of single graphs, but for the entropy: its weight in a
-    graph is :math:`|E_g|` over the mean number of edges of the batch, 1 only where all graphs have equally many. Adam
-    does not notice the factor 1/B, as long as gradients are far above its ε. The initial masks lie closer to one half,
-    for PyG's standard deviation falls with the number of nodes; alone, a small graph's order owes much to their draw.
+    graph is :math:`|E_g|` over the mean number of edges of the batch, 1 only where all graphs have equally many.
+    Adam's steps do not depend on the factor 1/B, as long as gradients are far above its ε. The initial masks lie
+    closer to one half, for PyG's standard deviation falls with the number of nodes; alone, a small graph's order
+    owes much to their draw.
     """
     task = method.schema.task
     if task.kind == "regression" or (task.kind == "binary" and task.outputs > 1):

@@ -72,10 +72,10 @@ def _kth_distance(rows: Tensor, reference: Tensor, k: int) -> Tensor:
     A matrix product, which rounds, says which references may be near; their distances are taken one by one.
     """
     norms, k = reference.square().sum(1), min(k, len(reference))
-    found = []
+    kth_distances = []
     for block in rows.split(_ROWS):
         far = norms - 2 * block @ reference.T
         near = far.topk(min(_CANDIDATES, len(reference)), dim=1, largest=False, sorted=False).indices
         distances = torch.cdist(block[:, None], reference[near], compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
-        found.append(distances.kthvalue(k, dim=1).values)
-    return torch.cat(found)
+        kth_distances.append(distances.kthvalue(k, dim=1).values)
+    return torch.cat(kth_distances)

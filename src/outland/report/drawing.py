@@ -186,11 +186,11 @@ def draw_masks(methods: Mapping[str, Method], splits: Splits, index: torch.Tenso
     predicted: dict[str, list[int]] = {}
     for label, method in methods.items():
         with torch.inference_mode():
-            found = method.eval().masks(batch)
+            by_name = method.eval().masks(batch)
             calls = method(batch).argmax(1).tolist()
-        for name in list(found)[: 1 if len(methods) > 1 else None]:
+        for name in list(by_name)[: 1 if len(methods) > 1 else None]:
             title = f"{label}: {name} mask" if label else name
-            masks[title], predicted[title] = (found[name].node.cpu(), found[name].edge.cpu()), calls
+            masks[title], predicted[title] = (by_name[name].node.cpu(), by_name[name].edge.cpu()), calls
     selected = splits.graphs.select(index)
     if selected.node_truth is not None and selected.edge_truth is not None:
         masks = {"true motif": (selected.node_truth.float(), selected.edge_truth.float()), **masks}
