@@ -8,8 +8,11 @@ steps.)
 Motif's graphs are few where they are small: of the published test graphs of Motif-base, which are paths, 88 % have an
 equal one in a draw that is tested on paths. So nothing is to be decided by such a draw. Of `large` it is 4 %.
 
-`bbbp-scaffold-N` and `bbbp-size-N` divide the molecules that Molbbbp trains on under both shifts, and no other: held
-out are molecules of rare scaffolds, or the smallest, halved at random in validation and test by the number N.
+`bbbp-scaffold-N`, `bbbp-size-N`, `hiv-scaffold-N` and `hiv-size-N` divide the molecules that Molbbbp or Molhiv trains on
+under both shifts, and no other: held out are molecules of rare scaffolds, or the smallest, halved at random in
+validation and test by the number N.
+
+`cmnist-VAL-TEST` divides the digits that CMNIST trains on by their five colours: it trains on three.
 """
 
 import torch
@@ -20,19 +23,30 @@ from outland.spec import RunSpec, load_splits
 
 SIZES = {"middle": ((0, 1), 2, 3), "large": ((0, 1, 2), 3, 4)}  # environments: train, val, test
 TRAIN, SCORED, TESTED = 12000, 1500, 3000
+MOLECULES = {"bbbp": "molbbbp", "hiv": "molhiv"}
 HELD_OUT, INSIDE = 0.3, 0.1  # shares of the molecules: in validation and test together, and in id validation
+COMMON = 0.05  # share of the molecules from which a scaffold is never held out
 
 
 def dataset_of(name: str) -> tuple[str, str]:
     """The dataset of a draw, and the domain whose recipe its runs have."""
-    if name.startswith("bbbp"):
-        return "molbbbp", name.split("-")[1]
+    family, *words = name.split("-")
+    if family in MOLECULES:
+        return MOLECULES[family], words[0]
+    if family == "cmnist":
+        return "cmnist", "color"
     return "motif", "size" if name in SIZES else "base"
 
 
 def make_draw(name: str, seed: int, device: torch.device) -> Splits:
     """The parts of a draw."""
-    return _molecules(name, device) if name.startswith("bbbp") else _motif(name, seed, device)
+    match dataset_of(name)[0]:
+        case "motif":
+            return _motif(name, seed, device)
+        case "cmnist":
+            return _digits(name, seed, device)
+        case dataset:
+            return _molecules(name, dataset, device)
 
 
 def _motif(name: str, seed: int, device: torch.device) -> Splits:
@@ -44,21 +58,41 @@ def _motif(name: str, seed: int, device: torch.device) -> Splits:
     else:
         val, test = (BASES.index(base) for base in name.split("-"))
         values, train = splits.graphs.extra["base"], tuple({0, 1, 2, 3, 4} - {val, test})
+    return _by_value(splits, torch.arange(len(splits.graphs)), values, (train, val, test), random)
+
+
+def _digits(name: str, seed: int, device: torch.device) -> Splits:
+    splits = load_splits(RunSpec.make("cmnist", "erm", "color", "covariate"), device)
+    val, test = (int(word) for word in name.split("-")[1:])
+    train = tuple({0, 1, 2, 3, 4} - {val, test})
+    random = torch.Generator().manual_seed(seed)
+    return _by_value(splits, splits.parts["train"].cpu(), splits.graphs.environment, (train, val, test), random)
+
+
+def _by_value(
+    splits: Splits,
+    index: torch.Tensor,
+    values: torch.Tensor | None,
+    parts: tuple[tuple[int, ...], int, int],
+    random: torch.Generator,
+) -> Splits:
+    """Parts of the graphs at an index, by a value that each graph has: several in training, one in either other."""
     assert values is not None
+    values, (train, val, test) = values.cpu()[index], parts
 
     def drawn(*wanted: int) -> torch.Tensor:
-        index = torch.isin(values.cpu(), torch.tensor(wanted)).nonzero().flatten()
-        return index[torch.randperm(len(index), generator=random)]
+        rows = torch.isin(values, torch.tensor(wanted)).nonzero().flatten()
+        return index[rows[torch.randperm(len(rows), generator=random)]]
 
     inside = drawn(*train)
-    parts = {"train": inside[:TRAIN], "id_val": inside[TRAIN:][-SCORED:], "val": drawn(val)[:SCORED]}
-    return Splits(splits.graphs, {**parts, "test": drawn(test)[:TESTED]}, splits.schema, splits.source)
+    named = {"train": inside[:TRAIN], "id_val": inside[TRAIN:][-SCORED:], "val": drawn(val)[:SCORED]}
+    return Splits(splits.graphs, {**named, "test": drawn(test)[:TESTED]}, splits.schema, splits.source)
 
 
-def _molecules(name: str, device: torch.device) -> Splits:
+def _molecules(name: str, dataset: str, device: torch.device) -> Splits:
     _, domain, number = name.split("-")
     by_domain = {
-        each: load_splits(RunSpec.make("molbbbp", "erm", each, "covariate"), device) for each in ("scaffold", "size")
+        each: load_splits(RunSpec.make(dataset, "erm", each, "covariate"), device) for each in ("scaffold", "size")
     }
     splits = by_domain[domain]
     graphs, index = splits.graphs, splits.parts["train"].cpu()
@@ -66,15 +100,26 @@ def _molecules(name: str, device: torch.device) -> Splits:
         index = index[torch.isin(index, other.parts["train"].cpu())]
     random = torch.Generator().manual_seed(int(number))
     index = index[torch.randperm(len(index), generator=random)]
-    if domain == "scaffold":
-        scaffold = graphs.extra["scaffold"].cpu()[index]
-        rank = torch.bincount(scaffold)[scaffold]
-    else:
-        rank = graphs.node_counts.cpu()[index]
+    rank = _rank_of_group(splits, index, random) if domain == "scaffold" else graphs.node_counts.cpu()[index]
     index = index[rank.argsort(stable=True)]
     held_out = int(HELD_OUT * len(index))
-    outside = index[:held_out][torch.randperm(held_out, generator=random)]
-    inside = index[held_out:][torch.randperm(len(index) - held_out, generator=random)]
+    outside, inside = index[:held_out], index[held_out:]
+    if domain == "size":
+        outside = outside[torch.randperm(held_out, generator=random)]
+    inside = inside[torch.randperm(len(inside), generator=random)]
     few = int(INSIDE * len(index))
     halves = {"val": outside[: held_out // 2], "test": outside[held_out // 2 :]}
     return Splits(graphs, {"train": inside[few:], "id_val": inside[:few], **halves}, splits.schema, splits.source)
+
+
+def _rank_of_group(splits: Splits, index: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+    """Random ranks of scaffolds, the common ones last; of environments, which are whole scaffolds, for want of them."""
+    graphs = splits.graphs
+    groups = graphs.extra.get("scaffold", graphs.environment)
+    assert groups is not None
+    group = groups.cpu()[index]
+    counts = torch.bincount(group)
+    ranks = torch.randperm(len(counts), generator=random)
+    if "scaffold" in graphs.extra:
+        ranks[counts > COMMON * len(index)] += len(counts)
+    return ranks[group]

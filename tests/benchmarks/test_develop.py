@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from outland.graphs import Batches
+from outland.graphs import Batches, PackedGraphs
 from outland.methods import Progress, build_method, method_settings
+from outland.methods.cal import uniform_divergence
 from outland.spec import RunSpec, load_splits
 from tests.cases import SMALL
+from tests.conftest import whole
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from develop import DATA_SEED, PUBLISHED_SEED, summary  # noqa: E402
 from draws import SIZES, dataset_of, make_draw  # noqa: E402
 
-EVIDENCE = f"{ROOT / 'benchmarks' / 'prototypes' / 'evidence.py'}:Evidence"
-SPARE = f"{ROOT / 'benchmarks' / 'prototypes' / 'spare.py'}:Spare"
+PROTOTYPES = ROOT / "benchmarks" / "prototypes"
+EVIDENCE, BARE = f"{PROTOTYPES / 'evidence.py'}:Evidence", f"{PROTOTYPES / 'bare.py'}:Bare"
+MOLECULAR = f"{PROTOTYPES / 'molecular.py'}:Molecular"
+SPARE = f"{PROTOTYPES / 'spare.py'}:Spare"
 
 
 @pytest.fixture
@@ -136,11 +140,11 @@ def test_the_worth_reaches_no_weight_of_the_classifier(motif, batch):
 
 
 def test_the_prototype_of_evidence_is_the_method(motif, batch):
-    """The same embeddings from the same weights, on whole and on thinned graphs."""
+    """The same embeddings from the same weights, on whole and on thinned graphs; it has no closed walks."""
     backbone = dataclasses.replace(SMALL, pool="max")
     changes = {"head": "linear", "rates": "uniform", "drop": 0.5, "whole": 0.5, "heavy": 0.25}
     prototype = build_method(EVIDENCE, motif.schema, backbone, method_settings(EVIDENCE, changes)).eval()
-    method = build_method("evidence", motif.schema, SMALL, method_settings("evidence", {})).eval()
+    method = build_method("evidence", motif.schema, SMALL, method_settings("evidence", {"walks": 0})).eval()
     names = {"node": "node_gate", "edge": "edge_gate", "conv": "layer", "norm": "norm", "pool": "classifier.readout"}
     names |= {"encoder": "classifier.encoder", "head": "classifier.head.linear"}
     state = {}
@@ -153,6 +157,47 @@ def test_the_prototype_of_evidence_is_the_method(motif, batch):
         assert torch.equal(method.readout(batch), prototype.readout(batch))
         assert torch.equal(method.readout(batch, edge), prototype.parts(batch, edge)[0])
         assert torch.equal(method(batch), prototype(batch))
+
+
+def test_bare_graphs_are_to_predict_nothing(motif, batch):
+    method = build_method(BARE, motif.schema, SMALL, method_settings(BARE, {"bare": 1, "absence": 2}))
+    state = method.random.get_state()
+    terms = method.loss(batch, Progress())
+    method.random.set_state(state)
+    rate, is_bare = method.draw_bare(batch)
+    logits = method.classifier.head(method.readout(batch, method.thin(batch, rate)), batch)
+    assert is_bare.all()
+    assert float(rate[:-1].min()) >= 0.5  # the last is of padding
+    assert float(terms["risk"].detach()) == 0
+    expected = 2 * float(uniform_divergence(logits, batch, motif.schema.task).mean().detach())
+    assert float(terms["absence"].detach()) == pytest.approx(expected, rel=1e-5)
+    assert expected > 0
+
+
+def test_more_for_molecules_is_evidence_where_it_adds_nothing(any_set):
+    schema, graphs = any_set
+    if schema.edge is None:
+        pytest.skip("graphs without features of edges are no molecules")
+    changes = {"readout": "backbone", "walks": 0}
+    more = build_method(MOLECULAR, schema, SMALL, method_settings(MOLECULAR, changes)).eval()
+    method = build_method("evidence", schema, SMALL, method_settings("evidence", changes)).eval()
+    method.load_state_dict({name: value for name, value in more.state_dict().items() if not name.startswith("atoms.")})
+    batch = whole(graphs)
+    with torch.no_grad():
+        assert torch.allclose(more(batch), method(batch), atol=1e-6)
+
+
+def test_equal_neighbourhoods_are_counted_together(any_set):
+    schema, graphs = any_set
+    if schema.edge is None:
+        pytest.skip("graphs without features of edges are no molecules")
+    method = build_method(MOLECULAR, schema, SMALL, method_settings(MOLECULAR, {"buckets": 512, "radius": 1}))
+    batch = whole(graphs)
+    counts = method.neighbourhoods(batch).expm1()
+    assert counts.sum(1).tolist() == pytest.approx((2 * batch.node_count).tolist())  # each atom alone, with neighbours
+    twice = method.neighbourhoods(whole(PackedGraphs.concatenate([graphs, graphs]))).expm1()
+    assert torch.equal(twice, counts.repeat(2, 1))
+    assert int((counts > 0).sum()) > 10
 
 
 @pytest.mark.parametrize("domain", ["scaffold", "size"])

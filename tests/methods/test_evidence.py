@@ -6,30 +6,24 @@ import torch
 from outland.graphs import Batches
 from outland.graphs.induced import spanning_subgraphs
 from outland.methods import Progress
-from outland.methods.cal import uniform_divergence
-from outland.methods.parts.risk import label_losses
+from outland.methods.parts.risk import label_losses, mean_risk
 from tests.cases import MethodCase, doubled
 from tests.conftest import whole
 
 
 class TestEvidence(MethodCase):
     name = "evidence"
-    zero = {"whole": 1, "bare": 0, "gate": False, "layer": False, "readout": "backbone"}
-    still = {"whole": 1, "bare": 0}
+    zero = {"whole": 1, "mix": 0, "walks": 0, "gate": False, "layer": False, "readout": "backbone"}
+    still = {"whole": 1, "mix": 0}
     lowers = 18
 
     def test_rates_are_drawn_graph_by_graph(self, motif):
         batch = next(iter(Batches(motif.graphs, motif["train"][:400], 400)))
-        method = self.build(motif.schema, whole=0.5, drop=0.4, bare=0.25)
-        rates, bare = zip(*(method.draw_rates(batch) for _ in range(20)), strict=True)
-        rate, is_bare = torch.stack(rates)[:, :-1], torch.stack(bare)
-        assert float(is_bare.double().mean()) == pytest.approx(0.25, abs=0.02)
-        assert float(rate[is_bare].min()) >= 0.5
-        assert float(rate[is_bare].mean()) == pytest.approx(0.75, abs=0.02)
-        rest = rate[~is_bare]
-        assert float((rest == 0).double().mean()) == pytest.approx(0.5, abs=0.02)
-        assert float(rest.max()) <= 0.4
-        assert float(rest[rest > 0].mean()) == pytest.approx(0.2, abs=0.01)
+        method = self.build(motif.schema, whole=0.5, drop=0.4)
+        rate = torch.stack([method.draw_rates(batch) for _ in range(20)])[:, :-1]
+        assert float((rate == 0).double().mean()) == pytest.approx(0.5, abs=0.02)
+        assert float(rate.max()) <= 0.4
+        assert float(rate[rate > 0].mean()) == pytest.approx(0.2, abs=0.01)
 
     def test_edges_go_at_the_rate_of_their_graph_in_both_directions(self, motif):
         batch = next(iter(Batches(motif.graphs, motif["train"][:200], 200)))
@@ -44,25 +38,41 @@ class TestEvidence(MethodCase):
                 float(rate[batch.edge_batch][inside].mean()), abs=0.02
             )
 
-    def test_bare_graphs_are_to_predict_nothing(self, any_set):
+    def test_the_risk_is_that_of_altered_graphs(self, any_set):
         schema, graphs = any_set
-        method, _ = self.ready(schema, graphs, bare=1, absence=2)
+        method, _ = self.ready(schema, graphs, whole=0, mix=1)
         batch = doubled(whole(graphs))
         state = method.random.get_state()
-        terms = method.loss(batch, Progress())
+        risk = method.loss(batch, Progress())["risk"]
         method.random.set_state(state)
-        edge = method.thin(batch, method.draw_rates(batch)[0])
-        logits = method.classifier.head(method.readout(batch, edge), batch)
-        some = batch.edge_count > 0
-        assert not some.all()  # a graph without edges is never bare: it keeps its loss
-        divergence = uniform_divergence(logits, batch, schema.task)
-        expected = 2 * batch.mean_graphs(torch.where(some, divergence, 0))
-        losses, known = label_losses(logits, batch, schema.task)
-        assert float(terms["risk"].detach()) == pytest.approx(
-            float((losses[~some].sum() / known.sum()).detach()), rel=1e-9
+        mixed = batch.replace(x=method.mix(batch))
+        edge = method.thin(batch, method.draw_rates(batch))
+        assert 0 < float(edge.sum()) < batch.num_edges
+        logits = method.classifier.head(method.readout(mixed, edge), mixed)
+        assert float(risk.detach()) == pytest.approx(float(mean_risk(logits, batch, schema.task).detach()), rel=1e-9)
+
+    def test_real_features_are_mapped_alike_in_all_of_a_graph(self, any_set):
+        schema, graphs = any_set
+        method, batch = self.build(schema, mix=0.5), doubled(whole(graphs))
+        if schema.node.vocabulary is not None:
+            assert torch.equal(method.mix(batch), batch.x)
+            return
+        width = schema.node.width
+        x = torch.randn(3 * width, width, dtype=torch.double)
+        batch = batch.replace(
+            x=x, node_batch=torch.arange(3).repeat_interleave(width), node_count=torch.full((3,), width)
         )
-        assert float(terms["absence"].detach()) == pytest.approx(float(expected.detach()), rel=1e-9)
-        assert float(expected.detach()) > 0
+        maps = torch.cat(
+            [
+                torch.linalg.solve(x.reshape(3, width, width), method.mix(batch).reshape(3, width, width))
+                for _ in range(400)
+            ]
+        )
+        size = maps.square().sum((1, 2))
+        assert torch.allclose(size, torch.full_like(size, width), rtol=1e-6)
+        is_identity = (maps - torch.eye(width)).abs().amax((1, 2)) < 1e-6
+        assert float(is_identity.double().mean()) == pytest.approx(0.5, abs=0.05)
+        assert float(maps[~is_identity].mean(0).abs().max()) < 0.1
 
     def test_closed_gates_leave_no_graph_to_tell_from_another(self, any_set):
         schema, graphs = any_set

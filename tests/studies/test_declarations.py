@@ -20,7 +20,7 @@ SIZES = {  # rows, columns, runs
     "tu": (6, 6, 360),
     "cost": (18, 7, 1134),
     "masks": (9, 2, 180),
-    "ours": (9, 3, 270),
+    "ours": (12, 3, 360),
 }
 
 
@@ -149,22 +149,36 @@ def test_train_and_every_study_make_the_same_runs():
         assert trained.key == spec.key, f"{study} {cell.name}"
 
 
-def test_each_part_of_evidence_is_left_out_in_a_row():
-    cells = find_study("ours").cells(1, only=["motif-size"])
+@pytest.mark.parametrize(
+    ("column", "walks", "readout", "same"),
+    [
+        ("motif-size", 6, "max", {"Evidence", "with walks", "maximum"}),
+        ("molbbbp-scaffold", 0, "backbone", {"Evidence", "w/o walks", "mean"}),
+    ],
+)
+def test_each_part_of_evidence_is_left_out_in_a_row(column, walks, readout, same):
+    cells = find_study("ours").cells(1, only=[column])
     params = {cell.row.label: cell.specs[0].method_params for cell in cells if cell.row.method == "evidence"}
-    complete = params.pop("Evidence")
-    assert (complete.gate, complete.layer, complete.readout) == (True, True, "max")
-    assert (complete.whole, complete.drop, complete.bare) == (0.5, 0.5, 0.25)
-    others = [
-        replace(complete, gate=False),
-        replace(complete, layer=False),
-        replace(complete, readout="mean"),
-        replace(complete, whole=1.0),
-        replace(complete, bare=0.0),
-    ]
-    assert list(params.values()) == others
+    complete = params["Evidence"]
+    assert (complete.gate, complete.layer, complete.readout, complete.walks) == (True, True, readout, walks)
+    assert (complete.whole, complete.drop, complete.mix) == (0.5, 0.5, 0.5)
+    alone = replace(complete, gate=False, layer=False, whole=1.0, mix=0.0, walks=6)
+    assert params == {
+        "ERM, walks": replace(alone, readout="backbone"),
+        "ERM, walks, maximum": replace(alone, readout="max"),
+        "w/o gate": replace(complete, gate=False),
+        "w/o layer": replace(complete, layer=False),
+        "w/o thinning": replace(complete, whole=1.0),
+        "w/o walks": replace(complete, walks=0),
+        "with walks": replace(complete, walks=6),
+        "mean": replace(complete, readout="backbone"),
+        "maximum": replace(complete, readout="max"),
+        "Evidence": complete,
+    }
+    keys = {cell.row.label: cell.specs[0].key for cell in cells}
+    assert {label for label, key in keys.items() if key == keys["Evidence"]} == same
     pools = {cell.row.label: cell.specs[0].backbone.pool for cell in cells}
-    assert (pools["ERM"], pools["ERM, maximum"], pools["DropEdge, maximum"]) == ("mean", "max", "max")
+    assert (pools["ERM"], pools["ERM, maximum"]) == ("mean", "max")
 
 
 def test_rows_since_the_paper_are_there_when_asked_for():

@@ -30,6 +30,7 @@ class GraphBatch:
         node_mask, edge_mask, graph_mask: which rows are real; None where all are.
         incoming, outgoing: the edges by target and by source; None where they are not grouped.
         node_ptr, edge_ptr: where each graph's nodes and edges begin `[B + 1]`; padding is one more segment, or in none.
+        most_nodes: no graph of the batch has more nodes; the same for all batches of a set, and None where not known.
     """
 
     x: Tensor
@@ -51,6 +52,7 @@ class GraphBatch:
     outgoing: EdgeCSR | None = None
     node_ptr: Tensor | None = None
     edge_ptr: Tensor | None = None
+    most_nodes: int | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -113,7 +115,7 @@ class GraphBatch:
         if "edge_index" in changes:
             changes = {"incoming": None, "outgoing": None, **changes}
         if "node_batch" in changes:
-            changes = {"node_ptr": None, **changes}
+            changes = {"node_ptr": None, "most_nodes": None, **changes}
         if "edge_batch" in changes:
             changes = {"edge_ptr": None, **changes}
         return replace(self, **changes)

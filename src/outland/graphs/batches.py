@@ -23,10 +23,15 @@ _SMALL, _SPREAD = 4096, 1.03  # nodes of small batches, and how far batches diff
 
 
 class Gatherer:
-    """Cuts batches out of a set of graphs by index, on the device the set lives on."""
+    """Cuts batches out of a set of graphs by index, on the device the set lives on.
 
-    def __init__(self, graphs: PackedGraphs) -> None:
+    No graph that is asked for has more nodes than `most_nodes`; None if no graph of the set has more than the largest.
+    """
+
+    def __init__(self, graphs: PackedGraphs, most_nodes: int | None = None) -> None:
         self.graphs = graphs
+        counts = graphs.node_counts
+        self.most_nodes = int(counts.max()) if most_nodes is None and len(counts) else most_nodes
         self.source = CollateSource(
             x=graphs.x,
             edge_index=graphs.edge_index,
@@ -45,11 +50,13 @@ class Gatherer:
 
     def exact(self, index: Tensor, nodes: int, edges: int) -> GraphBatch:
         """The graphs at `index` (on the device), which have so many nodes and edges."""
-        return GraphBatch(**ops.collate(index, self.source, nodes, edges))
+        return GraphBatch(**ops.collate(index, self.source, nodes, edges), most_nodes=self.most_nodes)
 
     def exact_each(self, index: Tensor, shapes: list[BatchShape]) -> Iterator[GraphBatch]:
         """The graphs at `index` as exact batches of these shapes, one after another."""
-        return (GraphBatch(**fields) for fields in ops.collate_each(index, self.source, shapes))
+        return (
+            GraphBatch(**fields, most_nodes=self.most_nodes) for fields in ops.collate_each(index, self.source, shapes)
+        )
 
     def padded(self, index: Tensor, shape: BatchShape) -> GraphBatch:
         """The graphs at `index`, filled up to `shape`, which must leave room for one padding node.
@@ -58,7 +65,8 @@ class Gatherer:
         """
         if len(index) < shape.graphs:
             index = torch.cat([index, index.new_full((shape.graphs - len(index),), -1)])
-        return GraphBatch(**ops.collate_padded(index, self.source, shape.nodes, shape.edges))
+        fields = ops.collate_padded(index, self.source, shape.nodes, shape.edges)
+        return GraphBatch(**fields, most_nodes=self.most_nodes)
 
 
 class Batches:
@@ -100,7 +108,8 @@ class Batches:
         self.graphs, self.index, self.size = graphs, index.cpu(), size
         self._weight = None if weight is None else weight.cpu()[self.index].double().numpy()
         self.shuffle, self.balance, self.seed, self.layout = shuffle, balance, seed, layout
-        self.gatherer = Gatherer(graphs)
+        most = int(graphs.node_counts[self.index].max()) if len(self.index) else 0
+        self.gatherer = Gatherer(graphs, most)
         self._environment: Tensor | None = None
         if balance and graphs.environment is not None:
             self._environment = graphs.environment.cpu()[self.index]

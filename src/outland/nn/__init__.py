@@ -2,6 +2,7 @@
 
 from outland.nn.backbones import BACKBONES, build_encoder
 from outland.nn.base import Encoder
+from outland.nn.closed_walks import ClosedWalks
 from outland.nn.convs import CONVS
 from outland.nn.descriptors import fit_descriptors
 from outland.nn.layers import BatchNorm, Dropout, PairLinear, frozen_running_stats, synchronize_batch_norm

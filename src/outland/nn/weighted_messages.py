@@ -9,20 +9,21 @@ from typing import Any
 from torch import Tensor, nn
 
 from outland.nn.base import Encoder
+from outland.nn.closed_walks import ClosedWalks
 from outland.nn.convs import Conv, LayerInputs
 
 
 @contextmanager
 def weighted_messages(module: nn.Module, weight: Tensor) -> Iterator[None]:
-    """A context in which all encoders of a module, and its layers outside encoders, weigh the messages of edges `[E]`.
+    """A context in which all encoders of a module, its layers outside encoders and its walks weigh the edges `[E]`.
 
     The weight multiplies those that the module gives its encoders itself, and gets a gradient. Weight 0 is the graph
     without the edge, except to what reads edges and passes no messages: means over a graph's edges (GSAT), a share of
     them (DIR, CIGA), the edges of pooled graphs (StableGNN).
     """
 
-    def before_encoder(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        given = signature(encoder.forward).bind(*args, **kwargs).arguments
+    def before(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        given = signature(part.forward).bind(*args, **kwargs).arguments
         return (), {**given, "edge_weight": _product(given.get("edge_weight"), weight)}
 
     def before_layer(_: Conv, args: tuple[Tensor, LayerInputs, Tensor]) -> tuple[Tensor, LayerInputs, Tensor]:
@@ -31,8 +32,8 @@ def weighted_messages(module: nn.Module, weight: Tensor) -> Iterator[None]:
 
     with ExitStack() as stack:
         for part in module.modules():
-            if isinstance(part, Encoder):
-                stack.callback(part.register_forward_pre_hook(before_encoder, with_kwargs=True).remove)
+            if isinstance(part, Encoder | ClosedWalks):
+                stack.callback(part.register_forward_pre_hook(before, with_kwargs=True).remove)
             elif isinstance(part, Conv):  # encoders call their layers' `before_last`, which has no hooks
                 stack.callback(part.register_forward_pre_hook(before_layer).remove)
         yield
