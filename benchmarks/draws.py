@@ -8,9 +8,10 @@ steps.)
 Motif's graphs are few where they are small: of the published test graphs of Motif-base, which are paths, 88 % have an
 equal one in a draw that is tested on paths. So nothing is to be decided by such a draw. Of `large` it is 4 %.
 
-`bbbp-scaffold-N`, `bbbp-size-N`, `hiv-scaffold-N` and `hiv-size-N` divide the molecules that Molbbbp or Molhiv trains on
-under both shifts, and no other: held out are molecules of rare scaffolds, or the smallest, halved at random in
-validation and test by the number N.
+`bbbp-scaffold-N`, `bbbp-size-N`, `hiv-scaffold-N` and `hiv-size-N` divide the molecules that Molbbbp or Molhiv trains
+on under both shifts, and no other: held out are scaffolds drawn at random by the number N, none that a twentieth of the
+molecules have (of Molhiv, whose scaffolds are not known here, some of the ten groups of them), or the smallest
+molecules, halved at random by it.
 
 `cmnist-VAL-TEST` divides the digits that CMNIST trains on by their five colours: it trains on three.
 """

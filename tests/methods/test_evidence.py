@@ -6,7 +6,7 @@ import torch
 from outland.graphs import Batches
 from outland.graphs.induced import spanning_subgraphs
 from outland.methods import Progress
-from outland.methods.parts.risk import label_losses, mean_risk
+from outland.methods.parts.risk import mean_risk
 from tests.cases import MethodCase, doubled
 from tests.conftest import whole
 

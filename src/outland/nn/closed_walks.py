@@ -15,8 +15,8 @@ class ClosedWalks(nn.Module):
 
     .. math:: P_0 = I, \quad P_1 = A, \quad P_2 = A^2 - D, \quad P_{k+1} = A P_k - (D - I) P_{k-1}
 
-    On the diagonal they are 0 in every tree, and not where a ring is near. The nodes of a chain and those of a ring have
-    equal neighbourhoods, so that messages cannot tell one from the other until they have gone round.
+    On the diagonal they are 0 in every tree, and not where a ring is near. Nodes of a chain and of a ring have equal
+    neighbourhoods, so that messages cannot tell one from the other until they have gone round.
 
     Args:
         longest: most steps of a walk, 3 at least.
