@@ -223,7 +223,7 @@ def _hours(costs: dict[str, float]) -> str:
 
 def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
     from outland.devices import find_device
-    from outland.report.study_text import plan_table
+    from outland.report.study_terminal import plan_table
     from outland.studies.durations import format_duration
     from outland.studies.estimates import run_estimate
     from outland.studies.run_store import RunStore
