@@ -23,11 +23,14 @@ def test_a_wide_terminal_has_one_table_of_all_three_sources():
     assert table.row_count == 18 + 18 + 8
 
 
-@pytest.mark.parametrize(("width", "columns"), [(80, [3, 2, 2]), (120, [4, 3]), (200, [7])])
-def test_a_narrow_terminal_has_the_columns_in_parts(width, columns):
+@pytest.mark.parametrize(
+    ("width", "columns", "rows"), [(80, [3, 2, 2], [44, 36, 44]), (120, [4, 3], [44, 44]), (200, [7], [44])]
+)
+def test_a_narrow_terminal_has_the_columns_in_parts(width, columns, rows):
+    """The leaderboard has no Molbbbp, so of the two columns in the middle there is no line of it."""
     ((tables, _),) = terminal_tables(made("covariate", scores), width)
     assert [len(table.columns) - 2 for table in tables] == columns
-    assert {table.row_count for table in tables} == {18 + 18 + 8}
+    assert [table.row_count for table in tables] == rows
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -75,3 +75,17 @@ def test_markdown_calls_italics_italics():
     text = markdown(made("ablation", scores))
     assert "second in italics" in text
     assert "underlined" not in text
+
+
+def test_parameters_have_neither_a_spread_nor_a_test():
+    results = made("cost", scores)
+    for cell in results.cells:
+        if cell.row.label == "CAL":
+            records = results.records[cell.name]
+            results.records[cell.name] = {
+                seed: run.model_copy(update={"parameters": {"total": 1_700_000}}) for seed, run in records.items()
+            }
+    text = markdown(results).partition("## parameters, millions")[2]
+    assert "| CAL | ours | _1.700_ | _1.700_ |" in text
+    assert "the same for all seeds; best bold" in text
+    assert "▼" not in text

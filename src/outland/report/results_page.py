@@ -20,9 +20,9 @@ from outland.report.study_text import ARROWS, format_value, piped
 from outland.storage.files import write_text
 from outland.studies import Column, Row, find_study
 from outland.studies.quantities import ID_TEST, Quantity
+from outland.studies.record_pool import pool_results, read_pool
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
-from outland.studies.transfer import read_results
 
 _WIDTH = 120
 _DIGITS = 1  # of scores: standard errors are larger than a second one
@@ -31,7 +31,9 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 def write_results_page(root: Path) -> Path:
     """Write docs/results.md and docs/ranks.svg of the repository in `root` from its results/; returns the page."""
-    results = with_runs(read_results(find_study("covariate").with_newer(), root / "results/records/covariate.jsonl.xz"))
+    results = with_runs(
+        pool_results(find_study("covariate").with_newer(), read_pool([root / "results/records/covariate.jsonl.xz"]))
+    )
     remarks = read_remarks(root / "results" / "remarks.toml", results)
     page, figure = root / "docs" / "results.md", ranks(results)
     page.parent.mkdir(parents=True, exist_ok=True)

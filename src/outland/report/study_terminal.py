@@ -83,6 +83,8 @@ def _table(results: Results, quantity: Quantity, lines: Sequence[TableLine], par
     table.title = f"{results.study.title} · {quantity.title}"
     group = ""
     for line in lines:
+        if not line.method and set(line.texts[part]) == {"–"}:
+            continue  # nothing is published of these columns
         group = _begin_group(table, line.row, group)
         default = "" if line.source == "ours" else "dim"
         marked = zip(line.texts[part], line.marks[part], strict=True)

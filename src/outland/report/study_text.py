@@ -28,9 +28,11 @@ def format_value(value: Published | None, digits: int) -> str:
 
 
 def our_value(results: Results, row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """Our value of a cell; a single run has no standard deviation."""
+    """Our value of a cell; a single run has no standard deviation, nor has what is the same for all seeds."""
     summary = results.summary(row, column, quantity)
-    return None if summary is None else Published(summary.mean, summary.std if summary.count > 1 else None)
+    if summary is None:
+        return None
+    return Published(summary.mean, summary.std if summary.count > 1 and not quantity.exact else None)
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,12 @@ def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
 
 def caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
     """What the marks of a table mean; `second` is how the second best is marked."""
-    clauses = [f"mean ± standard deviation over {results.study.repeats}"]
+    clauses = [f"the same for all {results.study.repeats}"]
+    if not quantity.exact:
+        clauses = [f"mean ± standard deviation over {results.study.repeats}"]
     if quantity.sign:
         clauses.append(f"best bold, second {second}")
-    if results.study.reference and quantity.sign:
+    if results.study.reference and quantity.sign and not quantity.exact:
         clauses.append(
             f"▲ ▼ better or worse than {results.study.reference}: paired sign-flip test over {results.study.repeats}, "
             f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results)}"

@@ -17,6 +17,7 @@ class Quantity:
     digits: int = 2  # after the decimal point
     sign: int = 1  # 1 where more is better, -1 where less is, 0 where neither
     relative: bool = False  # to the reference row's of the same seed, in per cent more
+    exact: bool = False  # the same for all seeds: nothing to test, and no spread
 
 
 def _test(record: RunRecord) -> float | None:
@@ -40,7 +41,12 @@ ID_TEST = Quantity("id_test", "id test score, %", _id_test, scale=100)
 LAST = Quantity("last_epoch", "test score of the last epoch, %", _last, scale=100)
 SECONDS = Quantity("seconds", "seconds a run", lambda record: float(record.timing["seconds"]), digits=0, sign=-1)
 PARAMETERS = Quantity(
-    "parameters", "parameters, millions", lambda record: record.parameters["total"] / 1e6, digits=3, sign=-1
+    name="parameters",
+    title="parameters, millions",
+    read=lambda record: record.parameters["total"] / 1e6,
+    digits=3,
+    sign=-1,
+    exact=True,
 )
 IMPROVEMENT = Quantity("improvement", "improvement over ERM, %", _test, relative=True)
 MASK_ROCAUC = Quantity("rocauc", "mask ROC-AUC", _mask("rocauc"), digits=3)
