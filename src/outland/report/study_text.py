@@ -3,11 +3,11 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from outland.errors import counted
+from outland.report.markdown import piped
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.studies import Cell, Column, Row
 from outland.studies.commands import cell_command
@@ -139,11 +139,6 @@ def markdown(results: Results) -> str:
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
-
-
-def piped(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"}
