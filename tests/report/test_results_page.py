@@ -15,7 +15,7 @@ from outland.report.results_page import results_page, with_runs, write_results_p
 from outland.report.score_tables import score_table
 from outland.studies.quantities import TEST
 from tests.report.cases import scores
-from tests.studies.cases import made
+from tests.studies.cases import made, write_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,6 +117,30 @@ def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
     assert len(rows) == 2 + 18 + 2 + 4
     assert cells_of(table, "PrunE")[:2] == ["–", "60.0 ± 0.0 (2 of 10)"]
     assert cells_of(table, "iMoLD")[2] == "60.0 ± 0.0 (2 of 3)"
+
+
+def test_pages_of_records_of_several_studies(tmp_path):
+    def some(row, column, seed):
+        if row.label == "Evidence":
+            return 0.8 + 0.001 * seed if column.label.startswith("motif") else None
+        return None if row.group else scores(row, column, seed)
+
+    (tmp_path / "results").mkdir()
+    shutil.copy(ROOT / "results" / "remarks.toml", tmp_path / "results")
+    write_records(tmp_path / "results/records/covariate.jsonl.xz", made("covariate", some, seeds=None, newer=True))
+    parts = made("ours", lambda row, column, seed: 0.7 if row.label.startswith("w/o") else None, seeds=None)
+    write_records(tmp_path / "results/records/ours.jsonl.xz", parts)
+    page, cost = (path.read_text() for path in write_results_pages(tmp_path))
+    assert "All 126 cells are there, 1,254 runs. Of methods since the paper there are Evidence (20 runs)." in page
+    assert cells_of(page, "Evidence") == ["**80.5 ± 0.3** ▲", "**80.5 ± 0.3** ▲", *["–"] * 5]
+    assert (
+        "Better than ERM** in 8 of 121 comparisons are Evidence (+20.0) and AIA (released) (+5.0) on motif-base" in page
+    )
+    ours = page.partition("### What each part of Evidence is worth")[2].partition("\n## ")[0]
+    assert cells_of(ours, "ERM")[0] == "60.4 ± 0.3<br>*68.7 ± 4.2*"  # its own file has none: these runs are shared
+    assert cells_of(ours, "w/o gate") == ["70.0 ± 0.0 ▲"] * 3
+    assert cells_of(ours, "Evidence") == ["**80.5 ± 0.3** ▲", "**80.5 ± 0.3** ▲", "–"]
+    assert "All 126 cells are there, 1,134 runs." in cost
 
 
 def test_the_first_remark_on_a_cell_counts():

@@ -137,7 +137,8 @@ def _planned(results: Results, tests: Mapping[str, PlannedTest]) -> str:
     verbs: dict[Effect, str] = {"better": "is ahead of it on", "worse": "is behind it on"}
     verbs["not shown"] = "is not shown to differ on"
     clauses = "; ".join(_clauses(results, tests, verbs))
-    return f"**{results.study.planned} against {results.study.reference}**, by one planned test a column, {clauses}."
+    pair = f"{results.study.planned} against {results.study.reference}"
+    return f"**{pair}**, by one planned test a column, not corrected, {clauses}."
 
 
 def _rivals(results: Results, tests: Mapping[str, PlannedTest]) -> str:

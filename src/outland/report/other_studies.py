@@ -36,7 +36,7 @@ def study_section(results: Results) -> list[str]:
     """The study's tables, without rows and columns of which nothing is there."""
     cells = [cell for cell in results.cells if _values(results, cell.row, cell.column)]
     rows, columns = {cell.row.name for cell in cells}, {cell.column.label for cell in cells}
-    several = len(results.study.quantities) > 1
+    there = [q for q in results.study.quantities if any(results.values(cell.row, cell.column, q) for cell in cells)]
     here = Results(
         results.study,
         [cell for cell in results.cells if cell.row.name in rows and cell.column.label in columns],
@@ -44,9 +44,9 @@ def study_section(results: Results) -> list[str]:
         measurements=results.measurements,
     )
     parts = [f"### {results.study.title}", filled(results.study.question)]
-    for quantity in results.study.quantities:
+    for quantity in there:
         table = score_table(here, quantity)
-        parts += [f"**{quantity.title}**", table] if several else [table]
+        parts += [f"**{quantity.title}**", table] if len(there) > 1 else [table]
     return [*parts, filled(_caption(here, "<br>" in "".join(parts)))]
 
 

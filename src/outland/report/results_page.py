@@ -101,7 +101,8 @@ def _caption(results: Results) -> str:
         "Test score in %, ROC-AUC on molecules and accuracy elsewhere: ours, and below it *the paper's*. Mean ± "
         f"population standard deviation over {study.seeds} {study.repeats}; where some are missing, brackets say so. "
         f"Best of ours in bold. ▲ ▼ better or worse than {study.reference}: sign-flip test over {study.repeats}, "
-        f"Holm's correction over the column, p < {LEVEL}. {study.note}{since}"
+        f"Holm's correction over the column, p < {LEVEL}. "
+        f"{study.note.replace('docs/protocol.md', '[Protocol](protocol.md)')}{since}"
     )
 
 
