@@ -148,4 +148,7 @@ def test_the_first_remark_on_a_cell_counts():
     text = results_page(made("covariate", scores, seeds=10), [*remarks, Remark(("*/cmnist-color",), "The third.")])
     assert re.search(r"\| ERM/motif-base \|.* c \|", text)
     assert re.search(r"\| IRM/motif-base \|.* b \|", text)
+    assert "Remarks are written by hand, on all of the first 10; where" in " ".join(text.split())
+    some = results_page(made("covariate", scores, seeds=10), [Remark(("ERM/cmnist-color",), "The only one.")])
+    assert "Remarks are written by hand, on 1 of the first 10; where" in " ".join(some.split())
     assert "- **a** The third.\n- **b** The second.\n- **c** The first." in text

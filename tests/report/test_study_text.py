@@ -77,7 +77,7 @@ def test_markdown_calls_italics_italics():
     assert "underlined" not in text
 
 
-def test_parameters_have_neither_a_spread_nor_a_test():
+def test_seconds_are_not_tested_and_parameters_have_no_spread_either():
     results = made("cost", scores)
     for cell in results.cells:
         if cell.row.label == "CAL":
@@ -89,3 +89,6 @@ def test_parameters_have_neither_a_spread_nor_a_test():
     assert "| CAL | ours | _1.700_ | _1.700_ |" in text
     assert "the same for all seeds; best bold" in text
     assert "▼" not in text
+    seconds = markdown(results).partition("## seconds a run")[2].partition("## ")[0]
+    assert "| CAL | ours | 60 ± 0 |" in seconds
+    assert "mean ± standard deviation over seeds; best bold, second in italics." in seconds

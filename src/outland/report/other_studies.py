@@ -26,7 +26,8 @@ def other_studies(studies: Mapping[str, Results], own: Collection[str]) -> list[
         sections += study_section(results) if shown else []
     text = (
         "The other studies, and how many of their cells have runs. Studies share runs; one of which there are few but "
-        "shared ones has no section yet. `outland study NAME` runs what is missing, `--report` writes its page."
+        "shared ones has no section yet. A study's own page, with figures, is written by `--report`, as in "
+        "`outland study masks --report`."
     )
     table = pipe_table(["study", "", "cells"], lines, left=(0, 1))
     return ["## Other studies", filled(text), table, *sections]

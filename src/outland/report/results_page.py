@@ -26,6 +26,8 @@ from outland.studies.record_pool import SUFFIX, pool_results, read_pool
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
 
+_FIRST = 10  # deviations from the paper, the largest, whose cause should have been looked for
+
 
 def write_results_pages(root: Path) -> list[Path]:
     """Write the pages and docs/ranks.svg of the repository in `root` from its results/; returns the pages."""
@@ -137,10 +139,14 @@ def _deviations(results: Results, remarks: Sequence[Remark]) -> list[str]:
     every = deviations(results)
     large = [deviation for deviation in every if deviation.is_large]
     above = sum(deviation.difference > 0 for deviation in large)
+    first = large[:_FIRST]
+    explained = sum(remark_on(cell.cell, remarks) is not None for cell in first)
     text = (
         f"{len(large)} of {len(every)} cells differ from the paper's by more than two standard errors of the "
         f"difference, {above} above and {len(large) - above} below; were both drawn from one law, about one in twenty "
-        "would. The largest comes first. Remarks are written by hand; where there is none, no cause is known."
+        "would. The largest comes first. Remarks are written by hand, on "
+        f"{'all' if explained == len(first) else explained} of the first {len(first)}; where there is none, no cause "
+        "is known."
     )
     used = dict.fromkeys(remark for cell in large if (remark := remark_on(cell.cell, remarks)) is not None)
     letters = dict(zip(used, ascii_lowercase, strict=False))

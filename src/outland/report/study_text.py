@@ -75,7 +75,7 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
         clauses = [f"mean ± standard deviation over {results.study.repeats}"]
     if quantity.sign:
         clauses.append(f"best bold, second {second}")
-    if results.study.reference and quantity.sign and not quantity.exact:
+    if results.study.reference and quantity.sign and quantity.tested:
         clauses.append(
             f"▲ ▼ better or worse than {results.study.reference}: paired sign-flip test over {results.study.repeats}, "
             f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results)}"

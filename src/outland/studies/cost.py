@@ -14,5 +14,5 @@ STUDY = Study(
     paper="cost",
     figures=("bars",),
     note="The runs are those of the study covariate. The paper has ERM, CAL, DIR and AIA; its times are of an RTX "
-    "3090 and may count ten runs.",
+    "3090 and may count ten runs. Ours are by the clock, and depend on what shares the device: they are not tested.",
 )

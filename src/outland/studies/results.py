@@ -139,7 +139,7 @@ class Results:
         tests: dict[str, tuple[list[float], float]] = {}
         for row in self.rows:
             reference = self.reference(row)
-            if reference is None or row == reference or not quantity.sign or quantity.exact:
+            if reference is None or row == reference or not quantity.sign or not quantity.tested:
                 continue
             values, base = self.values(row, column, quantity), self.values(reference, column, quantity)
             differences = [values[run] - base[run] for run in values if run in base]
@@ -163,7 +163,7 @@ class Results:
         """
         row = next((row for row in self.rows if row.name == self.study.planned), None)
         reference = None if row is None else self.reference(row)
-        if row is None or reference is None or not quantity.sign or quantity.relative or quantity.exact:
+        if row is None or reference is None or not quantity.sign or quantity.relative or not quantity.tested:
             return []
         rivals = [
             (quantity.sign * summary.mean, other)
