@@ -1,4 +1,5 @@
 from outland.report.cost_page import cost_page
+from outland.report.results_page import with_runs
 from tests.report.cases import scores
 from tests.studies.cases import made
 
@@ -24,6 +25,17 @@ def test_seconds_and_parameters_are_beside_erms_and_the_papers():
     assert "| IRM | 10 (1.0×) |" in seconds
     assert "| CAL | 1.400 (1.4×)<br>*2.213 (1.5×)* |" in parameters
     assert "All 126 cells are there, 252 runs." in text
+
+
+def test_rows_since_the_paper_have_a_line_once_there_are_runs_of_them():
+    def some(row, column, seed):
+        return None if row.group and (row.label != "Evidence" or "motif" not in column.label) else 0.5
+
+    results = with_costs(made("cost", some, seeds=2, newer=True), {"Evidence": 12.0}, {})
+    text = cost_page(with_runs(results))
+    assert "| Evidence | 12 (1.2×) | 12 (1.2×) | – |" in text
+    assert "All 126 cells are there, 252 runs. Of methods since the paper there are Evidence (4 runs)." in text
+    assert "LECI" not in text
 
 
 def test_only_columns_with_runs_have_a_place():

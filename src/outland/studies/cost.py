@@ -1,6 +1,6 @@
 """What methods cost in time and size, and what they bring."""
 
-from outland.studies.axes import AUGMENTATIONS, BOTH_AIA, COVARIATE, OBJECTIVES, columns, rows
+from outland.studies.axes import AUGMENTATIONS, BOTH_AIA, COVARIATE, NEWER, OBJECTIVES, columns, rows
 from outland.studies.base import Study
 from outland.studies.quantities import IMPROVEMENT, PARAMETERS, SECONDS
 
@@ -9,6 +9,7 @@ STUDY = Study(
     title="Time, size and improvement",
     question="What does each method cost beside ERM, in time and in size, and what does it bring?",
     rows=(*rows(*OBJECTIVES, *AUGMENTATIONS), *BOTH_AIA),
+    newer=NEWER,
     columns=columns(*COVARIATE),
     quantities=(IMPROVEMENT, SECONDS, PARAMETERS),
     paper="cost",
