@@ -16,6 +16,8 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "outland"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 suppress_warnings = ["myst.xref_missing"]  # the README also links to files that are not pages
 
 

@@ -45,3 +45,13 @@ def test_a_report_takes_in_the_records_that_are_there(motif, outland, tmp_path):
     none = outland("study", "covariate", *WORDS, "--out", "empty", "--dry-run", "--records", "elsewhere")
     assert "2 runs: 2 waiting" in none.stdout
     assert not (tmp_path / "empty").exists()
+
+
+def test_a_report_takes_in_the_runs_that_it_shares_with_other_studies(motif, outland, tmp_path):
+    others = (*WORDS, "--only", "IRM/motif-base")
+    assert outland("study", "covariate", *others, "--device", "cpu").returncode == 0
+    assert outland("study", "export", "results/records/covariate.jsonl.xz", "covariate", *others).returncode == 0
+    for study, number in (("cost", 2), ("ablation", 2)):
+        done = outland("study", study, *WORDS, "--out", study, "--report")
+        assert done.stdout.startswith(f"results/records/covariate.jsonl.xz: {number} imported\n")
+        assert len(list((tmp_path / study / "runs").glob("*/record.json"))) == number

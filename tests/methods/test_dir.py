@@ -41,6 +41,18 @@ class TestDIR(SubgraphCase):
         assert actual == pytest.approx([2 / (1 + math.exp(-10 * share)) - 1 for share in shares], abs=1e-12)
         assert method.weight(Progress(epoch=199, epochs=200)) < 1
 
+    @pytest.mark.parametrize("steps", [36, 52])
+    def test_a_ramp_by_epoch_is_near_that_by_batch(self, steps):
+        """The numbers are those of docs/protocol.md."""
+        method, apart = built("dir:good"), list[list[float]]()
+        for epoch in range(100):
+            weight = method.weight(Progress(epoch=epoch, epochs=100))
+            shares = [(epoch * steps + step) / (100 * steps) for step in range(steps)]
+            apart.append([abs(weight - (2 / (1 + math.exp(-10 * share)) - 1)) for share in shares])
+        assert max(map(max, apart)) == max(apart[0]) == pytest.approx(0.025, abs=1e-4)
+        assert 0.0102 < max(map(max, apart[20:])) < 0.0104
+        assert sum(map(sum, apart)) / (100 * steps) == pytest.approx(0.0025, abs=1e-5)
+
     def test_terms_in_good_are_those_of_risks_divided_by_the_labels_twice(self):
         _, batch = some()
         method, risks = built("dir:good"), torch.rand(6, dtype=torch.double)

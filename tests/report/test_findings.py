@@ -1,18 +1,24 @@
 from outland.report.findings import describe_progress, findings
+from outland.report.findings_tables import difference_table, few_graphs_table, planned_table
 from tests.report.cases import scores
 from tests.studies.cases import made
 
 
-def test_a_whole_table_says_so_and_ranks_it():
+def test_a_whole_table_says_so_and_what_it_shows():
     results = made("covariate", scores, seeds=None)
-    text = " ".join([describe_progress(results), *findings(results)])
-    assert "126 of 126 cells are there so far, 1,254 of 1,254 runs: all rows of motif-base, motif-size," in text
-    assert "better on motif-base (+5.00, 20 seeds, p = 1e-05, 7e-05 corrected over the columns)" in text
-    assert "not shown to differ on cmnist-color (+5.00, 3 seeds, p = 0.25, 0.25 corrected over the columns)" in text
-    assert "of 119 comparisons, corrected by Holm's method within each column, 6 are better, AIA (released) on" in text
-    assert "none is worse" in text
-    assert "5% at most, in any of the 7 at most 35%" in text
-    assert "over the 7 complete columns go from 1.00 (AIA (released))" in text
+    assert describe_progress(results) == "All 126 cells are there, 1,254 runs."
+    better, worse, planned, rivals, sure = findings(results)
+    assert better == (
+        "**Better than ERM** in 6 of 119 comparisons are AIA (released) (+5.0) on motif-base; AIA (released) (+5.0) on "
+        "motif-size; AIA (released) (+5.0) on molbbbp-scaffold; AIA (released) (+5.0) on molbbbp-size; AIA (released) "
+        "(+5.0) on molhiv-scaffold; AIA (released) (+5.0) on molhiv-size."
+    )
+    assert worse == "**Worse than ERM** in none of them; in the other 113 no difference is shown."
+    assert "is ahead of it on motif-base (+5.0, p = 1e-05), motif-size (+5.0, p = 1e-05)," in planned
+    assert planned.endswith("is not shown to differ on cmnist-color (+5.0, p = 0.25).")
+    assert "it is ahead on motif-base (+5.0, p = 1e-05), motif-size (+5.0, p = 1e-05)," in rivals
+    assert "at most 5% in a column and 35% in any of the 7" in sure
+    assert "by average rank no two methods are farther apart than the critical difference of 10.0" in sure
 
 
 def test_cells_that_have_only_begun_are_not_there():
@@ -27,16 +33,62 @@ def test_cells_that_have_only_begun_are_not_there():
 
 
 def test_ten_seeds_cannot_pass_a_correction_over_all_columns():
-    lines = findings(made("covariate", scores, seeds=10))
-    (sure,) = (line for line in lines if line.startswith("**How sure"))
-    assert sure.endswith(
-        "Of all 119 corrected at once, none would pass (with 10 seeds or fewer none can: p is 0.23 or more)."
-    )
+    *_, sure = findings(made("covariate", scores, seeds=10))
+    assert "of the 119 comparisons corrected all at once, none would pass (with 10 seeds or fewer none can)" in sure
 
 
-def test_a_worse_row_is_called_so():
-    lines = findings(
-        made("covariate", lambda row, column, seed: scores(row, column, seed) - 0.1 * (row.label == "DIR"))
+def test_a_worse_row_is_called_so_and_has_its_number_in_the_table():
+    results = made("covariate", lambda row, column, seed: scores(row, column, seed) - 0.1 * (row.label == "DIR"))
+    _, worse, *_ = findings(results)
+    assert worse == (
+        "**Worse than ERM** in 7 of them: 1 on motif-base, 1 on motif-size, 1 on cmnist-color, 1 on molbbbp-scaffold, "
+        "1 on molbbbp-size, 1 on molhiv-scaffold and 1 on molhiv-size, as the first table below has them; in the other "
+        "105 no difference is shown."
     )
-    (compared,) = (line for line in lines if line.startswith("**Every row"))
-    assert "7 are worse, DIR on motif-base (-10.00)," in compared
+    assert "| motif-base | AIA (released) (+5.0) | DIR (-10.0) | 15 |" in difference_table(results)
+
+
+def test_nothing_better_is_said_as_it_is():
+    better, *_ = findings(made("covariate", lambda row, column, seed: 0.5))
+    assert better == "**No method is shown to be better than ERM** in any of 119 comparisons."
+    assert findings(made("masks", scores)) == []
+
+
+def test_planned_tests_have_both_p():
+    lines = planned_table(made("covariate", scores, seeds=None)).splitlines()
+    assert lines[2] == "| motif-base | +5.00 | 20 | 1e-05 | 7e-05 | ERM | +5.00 | 20 | 1e-05 | 7e-05 |"
+    assert lines[4] == "| cmnist-color | +5.00 | 3 | 0.25 | 0.25 | ERM | +5.00 | 3 | 0.25 | 0.25 |"
+    assert planned_table(made("ablation", scores)) == ""
+
+
+def test_the_interval_of_few_graphs_is_that_of_hanley_and_mcneil():
+    counts = {"class_counts": {"test": [96, 108]}}
+    results = made("covariate", lambda row, column, seed: 0.687, metric="rocauc", data=counts)
+    (_, _, first, *rest) = few_graphs_table(results).splitlines()
+    low, high, positives, negatives = results.auc_interval(results.rows[0], results.columns[0])
+    assert (positives, negatives, len(rest)) == (108, 96, 6)
+    assert first == f"| motif-base | 108 | 96 | 68.7 | {low:.1f} to {high:.1f} |"
+    assert few_graphs_table(made("covariate", scores)) == ""
+
+
+def since(row, column, seed):
+    """Scores of the paper's rows everywhere; of Evidence on two columns, and of PrunE, part of its seeds, on one."""
+    if row.label == "Evidence":
+        return 0.8 + 0.001 * seed if column.label.startswith("motif") else None
+    if row.label == "PrunE":
+        return 0.5 if column.label == "motif-base" and seed < 3 else None
+    return None if row.group else scores(row, column, seed)
+
+
+def test_rows_since_the_paper_are_compared_and_counted_by_themselves():
+    results = made("covariate", since, seeds=None, newer=True)
+    assert describe_progress(results) == (
+        "All 126 cells are there, 1,254 runs. Of methods since the paper there are PrunE (3 runs) and Evidence "
+        "(20 runs)."
+    )
+    better, _, planned, rivals, _ = findings(results)
+    assert better.startswith(
+        "**Better than ERM** in 8 of 122 comparisons are Evidence (+20.0) and AIA (released) (+5.0) on motif-base;"
+    )
+    assert "Evidence" not in planned + rivals
+    assert "| motif-base | Evidence (+20.0), AIA (released) (+5.0) | – | 17 |" in difference_table(results)

@@ -1,4 +1,4 @@
-"""docs/results.md is what `make results` makes of results/records/."""
+"""docs/results.md and docs/cost.md are what `make results` makes of results/records/."""
 
 import json
 import lzma
@@ -11,21 +11,23 @@ from xml.etree import ElementTree
 import pytest
 
 from outland.report.deviations import Remark
-from outland.report.results_page import results_page, score_table, with_runs, write_results_page
+from outland.report.results_page import results_page, with_runs, write_results_pages
+from outland.report.score_tables import score_table
+from outland.studies.quantities import TEST
 from tests.report.cases import scores
-from tests.studies.cases import made
+from tests.studies.cases import made, write_records
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The page made anew in another folder."""
+    """The page of results made anew in another folder, that of costs beside it."""
     if not (ROOT / "results").is_dir():
         pytest.skip("results/ is not part of the package's source distribution")
     root = tmp_path_factory.mktemp("root")
     shutil.copytree(ROOT / "results", root / "results")
-    return write_results_page(root)
+    return write_results_pages(root)[0]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,9 @@ def shown(svg: Path) -> list[str]:
 
 
 def test_the_page_is_that_of_the_records(page):
-    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run `make results` and commit what it wrote"
+    for name in ("results.md", "cost.md"):
+        made_anew, committed = page.with_name(name).read_text(), (ROOT / "docs" / name).read_text()
+        assert made_anew == committed, "run `make results` and commit what it wrote"
     assert shown(page.with_name("ranks.svg")) == shown(ROOT / "docs" / "ranks.svg")
 
 
@@ -65,21 +69,22 @@ def test_the_page_is_that_of_the_records(page):
 def test_means_are_those_of_twenty_seeds(page, runs, row, method, column, domain):
     values = list(runs["molbbbp", domain, *method].values())
     assert len(values) == 20
-    expected = f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f} (20)"
+    expected = f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f}"
     assert cells_of(page.read_text(), row)[column].split("<br>")[0].strip("*") == expected
 
 
 def test_scores_within_the_training_law_have_a_table(page, runs):
     values = list(runs["motif", "base", "erm", "", "id"].values())
     (score, *_) = cells_of(page.read_text().partition("## Within the training law")[2], "ERM")
-    assert score == f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f} ({len(values)})"
+    assert score == f"{statistics.mean(values):.1f} ± {statistics.pstdev(values):.1f}"
     assert "Within the training law" not in results_page(made("covariate", scores, seeds=2), [])
 
 
 def test_the_planned_difference_is_that_of_paired_seeds(page, runs):
     aia, erm = runs["molbbbp", "size", "aia", "released"], runs["molbbbp", "size", "erm", ""]
     difference = statistics.mean(aia[seed] - erm[seed] for seed in range(20))
-    assert f"molbbbp-size ({difference:+.2f}, 20 seeds, p = " in " ".join(page.read_text().split())
+    assert f"| molbbbp-size | {difference:+.2f} | 20 | " in page.read_text().partition("### Planned tests")[2]
+    assert f"molbbbp-size ({difference:+.1f}, p = " in " ".join(page.read_text().split())
 
 
 def test_deviations_from_the_paper_are_all_there_and_sorted(page):
@@ -96,7 +101,8 @@ def test_a_table_of_nothing_but_dashes_has_no_finding():
     results.records = {}
     text = results_page(results, [])
     assert "0 of 126 cells are there so far, 0 of 1,254 runs." in text
-    assert score_table(results).count("–<br>") == 126
+    assert score_table(results, TEST).count("–<br>") == 126
+    assert "What it says" not in text
     assert "ranks.svg" not in text
     assert "0 of 0 cells differ" in text
 
@@ -105,10 +111,36 @@ def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
     results = made("covariate", scores, seeds=2, newer=True)
     del results.records["since the paper PrunE/motif-base"]  # one cell of several
     results.records = {name: runs for name, runs in results.records.items() if "LECI" not in name}
-    rows = [line.split("|")[1].strip() for line in score_table(with_runs(results)).splitlines()]
-    assert "PrunE (since the paper)" in rows
-    assert not any("LECI" in row for row in rows)
-    assert len(rows) == 2 + 18 + 4
+    table = score_table(with_runs(results), TEST)
+    rows = [line.split("|")[1].strip() for line in table.splitlines()]
+    assert rows[-6:] == ["*since the paper*", "PrunE", "ERM, unit readout", "iMoLD", "*ours*", "Evidence"]
+    assert len(rows) == 2 + 18 + 2 + 4
+    assert cells_of(table, "PrunE")[:2] == ["–", "60.0 ± 0.0 (2 of 10)"]
+    assert cells_of(table, "iMoLD")[2] == "60.0 ± 0.0 (2 of 3)"
+
+
+def test_pages_of_records_of_several_studies(tmp_path):
+    def some(row, column, seed):
+        if row.label == "Evidence":
+            return 0.8 + 0.001 * seed if column.label.startswith("motif") else None
+        return None if row.group else scores(row, column, seed)
+
+    (tmp_path / "results").mkdir()
+    shutil.copy(ROOT / "results" / "remarks.toml", tmp_path / "results")
+    write_records(tmp_path / "results/records/covariate.jsonl.xz", made("covariate", some, seeds=None, newer=True))
+    parts = made("ours", lambda row, column, seed: 0.7 if row.label.startswith("w/o") else None, seeds=None)
+    write_records(tmp_path / "results/records/ours.jsonl.xz", parts)
+    page, cost = (path.read_text() for path in write_results_pages(tmp_path))
+    assert "All 126 cells are there, 1,254 runs. Of methods since the paper there are Evidence (20 runs)." in page
+    assert cells_of(page, "Evidence") == ["**80.5 ± 0.3** ▲", "**80.5 ± 0.3** ▲", *["–"] * 5]
+    assert (
+        "Better than ERM** in 8 of 121 comparisons are Evidence (+20.0) and AIA (released) (+5.0) on motif-base" in page
+    )
+    ours = page.partition("### What each part of Evidence is worth")[2].partition("\n## ")[0]
+    assert cells_of(ours, "ERM")[0] == "60.4 ± 0.3<br>*68.7 ± 4.2*"  # its own file has none: these runs are shared
+    assert cells_of(ours, "w/o gate") == ["70.0 ± 0.0 ▲", "70.0 ± 0.0 ▲", "**70.0 ± 0.0** ▲"]
+    assert cells_of(ours, "Evidence") == ["**80.5 ± 0.3** ▲", "**80.5 ± 0.3** ▲", "–"]
+    assert "All 126 cells are there, 1,134 runs." in cost
 
 
 def test_the_first_remark_on_a_cell_counts():
@@ -116,4 +148,7 @@ def test_the_first_remark_on_a_cell_counts():
     text = results_page(made("covariate", scores, seeds=10), [*remarks, Remark(("*/cmnist-color",), "The third.")])
     assert re.search(r"\| ERM/motif-base \|.* c \|", text)
     assert re.search(r"\| IRM/motif-base \|.* b \|", text)
+    assert "Remarks are written by hand, on all of the first 10; where" in " ".join(text.split())
+    some = results_page(made("covariate", scores, seeds=10), [Remark(("ERM/cmnist-color",), "The only one.")])
+    assert "Remarks are written by hand, on 1 of the first 10; where" in " ".join(some.split())
     assert "- **a** The third.\n- **b** The second.\n- **c** The first." in text

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from outland.report.published import Published
-from outland.report.study_text import csv_text, format_value, latex, markdown, terminal_tables
+from outland.report.study_text import csv_text, format_value, latex, markdown
 from outland.studies import STUDIES, find_study
 from tests.report.cases import scores
 from tests.studies.cases import made
@@ -28,9 +28,6 @@ def test_text_tables_have_all_three_sources():
     assert r"AIA (released) & ours & \textbf{65.45 $\pm$ 0.29 $\uparrow$}" in tex
     assert tex.count(r"\\") == 1 + 18 + 18 + 8  # the heading, ours, the paper's, the leaderboard's
     assert r"\begin{tabular}{llrrrrrrr}" in tex
-    ((table, words),) = terminal_tables(results)
-    assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
-    assert table.row_count == 18 + 18 + 8
 
 
 def test_planned_tests_and_rates_of_error_are_said():
@@ -78,3 +75,20 @@ def test_markdown_calls_italics_italics():
     text = markdown(made("ablation", scores))
     assert "second in italics" in text
     assert "underlined" not in text
+
+
+def test_seconds_are_not_tested_and_parameters_have_no_spread_either():
+    results = made("cost", scores)
+    for cell in results.cells:
+        if cell.row.label == "CAL":
+            records = results.records[cell.name]
+            results.records[cell.name] = {
+                seed: run.model_copy(update={"parameters": {"total": 1_700_000}}) for seed, run in records.items()
+            }
+    text = markdown(results).partition("## parameters, millions")[2]
+    assert "| CAL | ours | _1.700_ | _1.700_ |" in text
+    assert "the same for all seeds; best bold" in text
+    assert "▼" not in text
+    seconds = markdown(results).partition("## seconds a run")[2].partition("## ")[0]
+    assert "| CAL | ours | 60 ± 0 |" in seconds
+    assert "mean ± standard deviation over seeds; best bold, second in italics." in seconds

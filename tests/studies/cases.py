@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 from outland.studies import find_study
+from outland.studies.record_file import format_line, write_lines
 from outland.studies.results import Results
+from outland.studies.transfer import FinishedRun
 from outland.training import RunRecord
 
 TINY = ["train.epochs=2", "data.limit=48", "backbone.width=8"]
@@ -79,3 +81,13 @@ def made(name: str, scores, seeds: int | None = 10, words=(), newer: bool = Fals
         found = {place: scores(cell.row, cell.column, place) for place in range(len(cell.specs))}
         results.records[cell.name] = {place: record(s, **rest) for place, s in found.items() if s is not None}
     return results
+
+
+def write_records(path, results: Results) -> None:
+    """The file of records that an export of these results would give."""
+    runs = [
+        FinishedRun(cell.specs[index], record, {})
+        for cell in results.cells
+        for index, record in results.records.get(cell.name, {}).items()
+    ]
+    write_lines(path, [format_line(run.to_json()) for run in runs])

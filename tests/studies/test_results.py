@@ -144,6 +144,23 @@ def test_rows_since_the_paper_take_no_column_from_the_ranks():
     assert [name for name, mark in marks.items() if mark == "best"] == ["since the paper LECI, virtual node"]
 
 
+def test_rows_since_the_paper_are_compared_and_are_no_rivals_of_planned_tests():
+    def scores(row, column, seed):
+        if row.label == "Evidence":
+            return 0.9 + 0.001 * seed if column.label == "motif-base" else None
+        return None if row.group else planned_scores(row, column, seed)
+
+    results, paper = made("covariate", scores, seeds=None, newer=True), made("covariate", planned_scores, seeds=None)
+    quantity, column = results.study.quantities[0], results.columns[0]
+    compared, before = results.comparisons(column, quantity), paper.comparisons(column, quantity)
+    evidence = compared["ours Evidence"]
+    assert (evidence.pairs, evidence.effect) == (10, "better")
+    assert evidence.p == pytest.approx(2 / 1024)
+    assert (len(compared), len(before)) == (18, 17)  # Holm's correction is over one more
+    assert "ours Evidence" not in results.comparisons(results.columns[1], quantity)
+    assert results.planned_tests(column, quantity) == paper.planned_tests(column, quantity)
+
+
 def test_ranks_over_complete_columns():
     order = {row.name: place for place, row in enumerate(find_study("covariate").rows)}
 

@@ -18,7 +18,7 @@ from outland.studies.base import Measurement
 from outland.studies.results import Results
 from outland.studies.run_store import RunStore
 from outland.studies.runner import run_study, study_outcome
-from outland.studies.transfer import export_records, import_records, read_results
+from outland.studies.transfer import export_records, import_records
 from tests.studies.cases import TINY, cells_of
 
 ROWS = ["ERM/motif-base", "AIA (released)/motif-base"]
@@ -130,17 +130,6 @@ def test_without_comparing_what_is_here_is_not_read(file, tmp_path):
     result = import_records(file, tmp_path, compare=False)
     assert (result.imported, result.already_here, result.refused) == ([missing.parent.name], 3, [])
     assert damaged.read_text() == "damaged"
-
-
-def test_results_from_a_file_are_those_of_the_folder(finished, file, monkeypatch):
-    study, cells = cells_of(2, ROWS)
-    monkeypatch.setattr(type(study), "cells", lambda self: cells)
-    read, there = read_results(study, file), Results.read(study, cells, finished)
-    assert (read.records, read.measurements) == (there.records, {})
-    assert {name: len(runs) for name, runs in read.records.items()} == dict.fromkeys(ROWS, 2)
-    changed(file, lambda run: [{**run, "key": "0" * 12}])
-    with pytest.raises(OutlandError, match="run 1 cannot be used: its key is not that of its settings"):
-        read_results(study, file)
 
 
 def test_a_run_that_another_process_holds_is_refused_with_a_sentence(file, tmp_path):

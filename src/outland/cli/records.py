@@ -47,17 +47,20 @@ def import_(named: list[str], out: Path, **which: Any) -> None:
         raise typer.Exit(1)
 
 
-def import_new(study: str, folder: Path, out: Path) -> None:
-    """Take in those runs of a study in a folder of records that are not in the folder of studies yet, and say so."""
-    file = folder / f"{study}.jsonl.xz"
-    if not file.exists():
-        return
+def import_new(study: str, keys: set[str], folder: Path, out: Path) -> None:
+    """Take in the runs of a folder of records that are not in the folder of studies yet, and say so.
+
+    Of the study's own file these are all, of other studies' files the runs that the study shares: those with `keys`.
+    """
+    from outland.studies.record_pool import SUFFIX
     from outland.studies.transfer import import_records
 
-    result = import_records(file, out, compare=False)
-    if result.imported or result.superseded or result.refused:
-        echo(f"{file}: {_counts(result)}")
-        _print_reasons("refused", result.refused)
+    for file in sorted(folder.glob(f"*{SUFFIX}")):
+        of_study = None if file.name == study + SUFFIX else keys
+        result = import_records(file, out, compare=False, keys=of_study)
+        if result.imported or result.superseded or result.refused:
+            echo(f"{file}: {_counts(result)}")
+            _print_reasons("refused", result.refused)
 
 
 def _counts(result: Any) -> str:

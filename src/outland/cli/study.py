@@ -57,7 +57,9 @@ def study(
     ),
     records: Annotated[
         Path,
-        typer.Option(help="--report, --dry-run: folder whose STUDY.jsonl.xz is imported first, where it is there."),
+        typer.Option(
+            help="--report, --dry-run: folder of .jsonl.xz files, from which the study's runs are imported first."
+        ),
     ] = Path("results/records"),
     device: options.Device = "auto",
     data: options.Data = None,
@@ -104,7 +106,7 @@ def study(
     cells = with_tuned_settings(cells, tuning) if tuned else cells
     cells = cells if shard is None else shard_cells(cells, shard)
     if report or dry_run:
-        import_new(name, records, out)
+        import_new(name, {spec.key for cell in cells for spec in cell.specs}, records, out)
     if dry_run:
         _plan(selected, cells, out, device)
         return
@@ -223,7 +225,7 @@ def _hours(costs: dict[str, float]) -> str:
 
 def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
     from outland.devices import find_device
-    from outland.report.study_text import plan_table
+    from outland.report.study_terminal import plan_table
     from outland.studies.durations import format_duration
     from outland.studies.estimates import run_estimate
     from outland.studies.run_store import RunStore

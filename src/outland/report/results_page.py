@@ -1,44 +1,49 @@
-"""The page of results, docs/results.md, with all its tables, figures and numbers made from the records of runs.
+"""The pages of results, docs/results.md and docs/cost.md, with all tables and numbers made from the records of runs.
 
 python -m outland.report.results_page       # in the repository; `make results` does it
 """
 
 import re
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import ascii_lowercase
 
+from outland.report.cost_page import cost_page
 from outland.report.deviations import Deviation, Remark, deviations, read_remarks, remark_on
 from outland.report.figures import ranks
 from outland.report.findings import describe_progress, enumerated, findings
-from outland.report.published import Published, paper_value
-from outland.report.study_text import ARROWS, format_value, piped
+from outland.report.findings_tables import difference_table, few_graphs_table, planned_table
+from outland.report.markdown import filled, pipe_table
+from outland.report.other_studies import other_studies
+from outland.report.score_tables import cell_scores, score_table
 from outland.storage.files import write_text
-from outland.studies import Column, Row, find_study
-from outland.studies.quantities import ID_TEST, Quantity
+from outland.studies import STUDIES, find_study
+from outland.studies.quantities import ID_TEST
+from outland.studies.record_pool import SUFFIX, pool_results, read_pool
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
-from outland.studies.transfer import read_results
 
-_WIDTH = 120
-_DIGITS = 1  # of scores: standard errors are larger than a second one
-_NO_BREAK = "\N{NO-BREAK SPACE}"
+_FIRST = 10  # deviations from the paper, the largest, whose cause should have been looked for
 
 
-def write_results_page(root: Path) -> Path:
-    """Write docs/results.md and docs/ranks.svg of the repository in `root` from its results/; returns the page."""
-    results = with_runs(read_results(find_study("covariate").with_newer(), root / "results/records/covariate.jsonl.xz"))
+def write_results_pages(root: Path) -> list[Path]:
+    """Write the pages and docs/ranks.svg of the repository in `root` from its results/; returns the pages."""
+    record_files = sorted((root / "results" / "records").glob(f"*{SUFFIX}"))
+    pool = read_pool(record_files)
+    everything = {name: with_runs(pool_results(find_study(name).with_newer(), pool)) for name in STUDIES}
+    results, cost = everything.pop("covariate"), everything.pop("cost")
     remarks = read_remarks(root / "results" / "remarks.toml", results)
-    page, figure = root / "docs" / "results.md", ranks(results)
-    page.parent.mkdir(parents=True, exist_ok=True)
+    own = {file.name.removesuffix(SUFFIX) for file in record_files}
+    docs, figure = root / "docs", ranks(results)
+    docs.mkdir(parents=True, exist_ok=True)
     if figure is not None:
-        write_text(page.with_name("ranks.svg"), standalone_svg(figure.drawings[0]))
-    write_text(page, results_page(results, remarks))
-    return page
+        write_text(docs / "ranks.svg", standalone_svg(figure.drawings[0]))
+    write_text(docs / "results.md", results_page(results, remarks, other_studies(everything, own)))
+    write_text(docs / "cost.md", cost_page(cost))
+    return [docs / "results.md", docs / "cost.md"]
 
 
 def with_runs(results: Results) -> Results:
@@ -50,31 +55,29 @@ def with_runs(results: Results) -> Results:
     return replace(results, study=replace(study, rows=rows), cells=cells)
 
 
-def results_page(results: Results, remarks: Sequence[Remark]) -> str:
-    """The page as Markdown."""
-    parts = ["# Results", *map(_filled, _introduction(results)), score_table(results), _filled(_caption(results))]
+def results_page(results: Results, remarks: Sequence[Remark], others: Sequence[str] = ()) -> str:
+    """The page as Markdown; `others` is what it says of other studies."""
+    quantity = results.study.quantities[0]
+    parts = ["# Results", *map(filled, _introduction(results)), score_table(results, quantity)]
+    parts.append(filled(_caption(results)))
     figure = ranks(results)
     if figure is not None:
-        parts += [f"![{figure.title} with the critical difference](ranks.svg)", _filled(figure.caption)]
-    parts += ["## What it says", "\n".join(_filled(line, "- ") for line in findings(results))]
-    parts += ["## What differs from the paper", *_deviations(results, remarks), *_inside(results)]
-    parts += ["## The same in full", _filled(_FULL)]
+        parts += [f"![{figure.title} with the critical difference](ranks.svg)", filled(figure.caption)]
+    sentences = findings(results)
+    if sentences:
+        numbered = "\n".join(filled(line, f"{number}. ") for number, line in enumerate(sentences, start=1))
+        parts += ["## What it says", numbered, *_numbers(results)]
+    parts += ["## What differs from the paper", *_deviations(results, remarks), *_inside(results), *others]
+    parts += ["## The same in full", filled(_FULL)]
     return "\n\n".join(parts) + "\n"
 
 
 _FULL = (
     "In a clone of the repository `outland study covariate --report` takes these records in and writes the HTML page, "
     "with learning curves, standard errors, p-values and the command behind every cell; no GPU is needed. "
-    "[Studies](studies.md) has the tests, [Protocol](protocol.md) the setting, [Agreement](agreement.md) what else was "
-    "checked."
+    "[Studies](studies.md) has the tests, [Protocol](protocol.md) the setting, [Cost](cost.md) time and size, "
+    "[Agreement](agreement.md) what else was checked."
 )
-
-
-def _filled(text: str, bullet: str = "") -> str:
-    """Text in lines of the repository's width."""
-    hanging = " " * len(bullet)
-    wrapper = textwrap.TextWrapper(_WIDTH, bullet, hanging, break_on_hyphens=False, break_long_words=False)
-    return wrapper.fill(text)
 
 
 def _introduction(results: Results) -> list[str]:
@@ -89,57 +92,46 @@ def _introduction(results: Results) -> list[str]:
     ]
 
 
-def score_table(results: Results) -> str:
-    """A line for each row, ours and below it the paper's, a dash where there is no run."""
-    quantity, study = results.study.quantities[0], results.study
-    marks = {column.label: results.marks(column, quantity) for column in results.columns}
-    compared = {column.label: results.comparisons(column, quantity) for column in results.columns}
-
-    def entry(row: Row, column: Column) -> str:
-        text = _scores(results, row, column, quantity)
-        if marks[column.label].get(row.name) == "best":
-            text = f"**{text}**"
-        comparison = compared[column.label].get(row.name)
-        arrow = "" if comparison is None else ARROWS[comparison.effect]
-        paper = format_value(paper_value(study, row, column, quantity), _DIGITS)
-        return f"{text} {arrow}".strip().replace(" ", _NO_BREAK) + f"<br>*{paper.replace(' ', _NO_BREAK)}*"
-
-    lines = [[_name(row), *(entry(row, column) for column in results.columns)] for row in results.rows]
-    return _table(["", *(column.label for column in results.columns)], lines)
-
-
-def _name(row: Row) -> str:
-    return f"{row.label} ({row.group})" if row.group else row.label
-
-
-def _scores(results: Results, row: Row, column: Column, quantity: Quantity) -> str:
-    """Mean ± standard deviation, and the number of seeds where it is not the usual one; a dash for none.
-
-    Where seeds are missing, it says of how many they are.
-    """
-    summary, planned = results.summary(row, column, quantity), results.study.default_count(row, column)
-    if summary is None:
-        return "–"
-    number = "" if summary.count == results.study.seeds else f" ({summary.count})"
-    if summary.count < planned:
-        number = f" ({summary.count} of {planned})"
-    return format_value(Published(summary.mean, summary.std if summary.count > 1 else None), _DIGITS) + number
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(piped(line) for line in (head, rule, *lines))
-
-
 def _caption(results: Results) -> str:
     study = results.study
+    since = (
+        " Rows since the paper, and our own, stand below the paper's; they are compared and ranked in the same way."
+        if study.has_newer
+        else ""
+    )
     return (
         "Test score in %, ROC-AUC on molecules and accuracy elsewhere: ours, and below it *the paper's*. Mean ± "
-        f"population standard deviation over {study.seeds} {study.repeats}, or as many as the brackets say; best of "
-        f"ours in bold, among cells whose runs are all there. ▲ ▼ better or worse than {study.reference} by a "
-        f"sign-flip test over {study.repeats}, Holm's "
-        f"correction over the column, p < {LEVEL}. {study.note}"
+        f"population standard deviation over {study.seeds} {study.repeats}; where some are missing, brackets say so. "
+        f"Best of ours in bold. ▲ ▼ better or worse than {study.reference}: sign-flip test over {study.repeats}, "
+        f"Holm's correction over the column, p < {LEVEL}. "
+        f"{study.note.replace('docs/protocol.md', '[Protocol](protocol.md)')}{since}"
     )
+
+
+def _numbers(results: Results) -> list[str]:
+    """The numbers behind the sentences, a table for each kind."""
+    study, parts = results.study, list[str]()
+    table = difference_table(results)
+    if table:
+        text = f"Differences from {study.reference} in points, means over the {study.repeats} that both have. "
+        text += results.power_note(study.quantities[0])
+        parts += ["### Better and worse", filled(text), table]
+    table = planned_table(results)
+    if table:
+        text = (
+            f"{study.planned} against {study.reference}, and against the best other method of each column, in points. "
+            "A planned test stands by itself; `corrected` is its p by Holm's method over the columns. The rival is "
+            "chosen by its test mean, which favours it: a lead over it is safely shown, a lag is not."
+        )
+        parts += ["### Planned tests", filled(text), table]
+    table = few_graphs_table(results)
+    if table:
+        text = (
+            "Seeds tell how training varies, not how the test set does. By the number of its test graphs alone a "
+            "ROC-AUC on other graphs of the same kind could be anywhere in this interval (Hanley and McNeil):"
+        )
+        parts += ["### Few test graphs", filled(text), table]
+    return parts
 
 
 def _deviations(results: Results, remarks: Sequence[Remark]) -> list[str]:
@@ -147,17 +139,21 @@ def _deviations(results: Results, remarks: Sequence[Remark]) -> list[str]:
     every = deviations(results)
     large = [deviation for deviation in every if deviation.is_large]
     above = sum(deviation.difference > 0 for deviation in large)
+    first = large[:_FIRST]
+    explained = sum(remark_on(cell.cell, remarks) is not None for cell in first)
     text = (
         f"{len(large)} of {len(every)} cells differ from the paper's by more than two standard errors of the "
         f"difference, {above} above and {len(large) - above} below; were both drawn from one law, about one in twenty "
-        "would. The largest comes first. Remarks are written by hand; where there is none, no cause is known."
+        "would. The largest comes first. Remarks are written by hand, on "
+        f"{'all' if explained == len(first) else explained} of the first {len(first)}; where there is none, no cause "
+        "is known."
     )
     used = dict.fromkeys(remark for cell in large if (remark := remark_on(cell.cell, remarks)) is not None)
     letters = dict(zip(used, ascii_lowercase, strict=False))
     lines = [_deviation(cell, letters, remarks) for cell in large]
-    notes = "\n".join(_filled(f"**{letter}** {remark.text}", "- ") for remark, letter in letters.items())
+    notes = "\n".join(filled(f"**{letter}** {remark.text}", "- ") for remark, letter in letters.items())
     head = ["cell", "ours", "paper", "difference", "standard error", "remark"]
-    return [_filled(text), *([_table(head, lines)] if lines else []), *([notes] if notes else [])]
+    return [filled(text), *([pipe_table(head, lines)] if lines else []), *([notes] if notes else [])]
 
 
 def _deviation(deviation: Deviation, letters: dict[Remark, str], remarks: Sequence[Remark]) -> list[str]:
@@ -173,12 +169,13 @@ def _inside(results: Results) -> list[str]:
         return []
     rows = list({cell.row.name: cell.row for cell in there}.values())
     columns = [column for column in results.columns if any(cell.column == column for cell in there)]
-    lines = [[row.name, *(_scores(results, row, column, ID_TEST) for column in columns)] for row in rows]
+    lines = [[row.label, *(cell_scores(results, row, column, ID_TEST) for column in columns)] for row in rows]
     text = (
         "The score of the same models on new graphs of the training law, where the dataset has such a part (id test), "
         "in %. The paper does not print it."
     )
-    return ["## Within the training law", _filled(text), _table(["", *(column.label for column in columns)], lines)]
+    head = ["", *(column.label for column in columns)]
+    return ["## Within the training law", filled(text), pipe_table(head, lines)]
 
 
 def standalone_svg(drawing: str) -> str:
@@ -192,4 +189,5 @@ def standalone_svg(drawing: str) -> str:
 
 
 if __name__ == "__main__":
-    print(write_results_page(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    for page in write_results_pages(Path(sys.argv[1] if len(sys.argv) > 1 else ".")):
+        print(page)

@@ -11,7 +11,8 @@ from outland.graphs import Cache
 from outland.models import load_model
 from outland.progress import screen
 from outland.report.study_page import study_page
-from outland.report.study_text import csv_text, latex, markdown, terminal_tables
+from outland.report.study_terminal import terminal_tables
+from outland.report.study_text import csv_text, latex, markdown
 from outland.settings import parse_assignments
 from outland.spec import GROUPS, load_splits
 from outland.storage.files import canonical_json, digest, write_text
@@ -39,8 +40,9 @@ def write_report(
     shown = screen()
     for line in results.notices():
         shown.print(line, style="yellow", highlight=False, markup=False)
-    for table, caption in terminal_tables(results):
-        shown.print(table)
+    for tables, caption in terminal_tables(results, shown.width):
+        for table in tables:
+            shown.print(table)
         shown.print(caption, style="dim", highlight=False, markup=False)
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:

@@ -1,19 +1,15 @@
-"""A study's tables for the terminal and as Markdown, LaTeX and CSV: ours, the paper's and the leaderboard's numbers."""
+"""A study's tables as Markdown, LaTeX and CSV: ours, the paper's and the leaderboard's numbers."""
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Column as Header
-from rich.table import Table
-from rich.text import Text
-
 from outland.errors import counted
+from outland.report.markdown import piped
 from outland.report.published import Published, leaderboard_value, paper_value
-from outland.studies import Cell, Column, Row, Study
+from outland.studies import Cell, Column, Row
 from outland.studies.commands import cell_command
 from outland.studies.comparisons import Comparison
 from outland.studies.quantities import Quantity
@@ -21,21 +17,6 @@ from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
 
 ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}
-
-
-def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequence[str]]) -> Table:
-    """The runs of every cell: done of all, with a mark where some failed or have begun."""
-    columns = list(dict.fromkeys(cell.column.label for cell in cells))
-    headers = [Header(), *(Header(column, justify="right") for column in columns)]
-    table = Table(*headers, title=f"{study.name}: {study.title}", caption="runs done of all; ! failed, … begun")
-    texts: dict[tuple[str, str], str] = {}
-    for cell in cells:
-        runs = states[cell.name]
-        mark = "!" if "failed" in runs else "…" if "begun" in runs else ""
-        texts[cell.row.name, cell.column.label] = f"{runs.count('done')}/{len(runs)}{mark}"
-    for row in dict.fromkeys(cell.row.name for cell in cells):
-        table.add_row(row, *(texts.get((row, column), "") for column in columns))
-    return table
 
 
 def format_value(value: Published | None, digits: int) -> str:
@@ -47,16 +28,19 @@ def format_value(value: Published | None, digits: int) -> str:
 
 
 def our_value(results: Results, row: Row, column: Column, quantity: Quantity) -> Published | None:
-    """Our value of a cell; a single run has no standard deviation."""
+    """Our value of a cell; a single run has no standard deviation, nor has what is the same for all seeds."""
     summary = results.summary(row, column, quantity)
-    return None if summary is None else Published(summary.mean, summary.std if summary.count > 1 else None)
+    if summary is None:
+        return None
+    return Published(summary.mean, summary.std if summary.count > 1 and not quantity.exact else None)
 
 
 @dataclass(frozen=True)
 class TableLine:
     """A line of a table, with a number for each column."""
 
-    method: str  # in a row's first line
+    row: Row
+    method: str  # its name, in its first line
     source: str  # `ours`, `paper` or `GOOD`
     texts: list[str]
     marks: list[str]  # `best`, `second` or nothing
@@ -72,7 +56,7 @@ def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
         for column, compared in zip(results.columns, comparisons, strict=True):
             arrow = ARROWS[compared[row.name].effect] if row.name in compared else ""
             texts.append(f"{format_value(our_value(results, row, column, quantity), quantity.digits)} {arrow}".strip())
-        lines.append(TableLine(row.name, "ours", texts, [mark.get(row.name, "") for mark in marks]))
+        lines.append(TableLine(row, row.name, "ours", texts, [mark.get(row.name, "") for mark in marks]))
         published = {
             "paper": [paper_value(results.study, row, column, quantity) for column in results.columns],
             "GOOD": [leaderboard_value(row, column, quantity) for column in results.columns],
@@ -80,32 +64,18 @@ def table_lines(results: Results, quantity: Quantity) -> list[TableLine]:
         for source, values in published.items():
             if any(values):
                 texts = [format_value(value, quantity.digits) for value in values]
-                lines.append(TableLine("", source, texts, [""] * len(texts)))
+                lines.append(TableLine(row, "", source, texts, [""] * len(texts)))
     return lines
-
-
-def terminal_tables(results: Results) -> list[tuple[Table, str]]:
-    """A table and its caption for each quantity: best bold, second underlined, ▲ ▼ where a difference is shown."""
-    return [(_terminal_table(results, quantity), _caption(results, quantity)) for quantity in results.study.quantities]
-
-
-def _terminal_table(results: Results, quantity: Quantity) -> Table:
-    headers = [Header(), Header(), *(Header(column.label, justify="right") for column in results.columns)]
-    table = Table(*headers, title=f"{results.study.title} · {quantity.title}", title_justify="left")
-    styles = {"best": "bold", "second": "underline"}
-    for line in table_lines(results, quantity):
-        default = "" if line.source == "ours" else "dim"
-        cells = [Text(text, styles.get(mark, default)) for text, mark in zip(line.texts, line.marks, strict=True)]
-        table.add_row(line.method, Text(line.source, "dim"), *cells)
-    return table
 
 
 def caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
     """What the marks of a table mean; `second` is how the second best is marked."""
-    clauses = [f"mean ± standard deviation over {results.study.repeats}"]
+    clauses = [f"the same for all {results.study.repeats}"]
+    if not quantity.exact:
+        clauses = [f"mean ± standard deviation over {results.study.repeats}"]
     if quantity.sign:
         clauses.append(f"best bold, second {second}")
-    if results.study.reference and quantity.sign:
+    if results.study.reference and quantity.sign and quantity.tested:
         clauses.append(
             f"▲ ▼ better or worse than {results.study.reference}: paired sign-flip test over {results.study.repeats}, "
             f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results)}"
@@ -148,7 +118,8 @@ def remarks(results: Results, quantity: Quantity) -> list[str]:
     return [*planned_notes(results, quantity), *filter(None, [results.power_note(quantity)]), *notes]
 
 
-def _caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
+def full_caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:
+    """The caption of a table with all notes on it."""
     return " ".join([caption(results, quantity, second), *remarks(results, quantity)])
 
 
@@ -164,15 +135,10 @@ def markdown(results: Results) -> str:
         for line in table_lines(results, quantity):
             texts = [emphasis.get(mark, "{}").format(text) for text, mark in zip(line.texts, line.marks, strict=True)]
             lines.append(piped([line.method, line.source, *texts]))
-        parts += [f"## {quantity.title}", "\n".join(lines), _caption(results, quantity, "in italics")]
+        parts += [f"## {quantity.title}", "\n".join(lines), full_caption(results, quantity, "in italics")]
     if results.study.note:
         parts.append(results.study.note)
     return "\n\n".join(parts) + "\n"
-
-
-def piped(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"}
@@ -197,7 +163,7 @@ def _latex_table(results: Results, quantity: Quantity) -> str:
     for line in table_lines(results, quantity):
         texts = [emphasis.get(mark, "%s") % _tex(text) for text, mark in zip(line.texts, line.marks, strict=True)]
         lines.append(" & ".join([_tex(line.method), line.source, *texts]) + r" \\")
-    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), _caption(results, quantity)])
+    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), full_caption(results, quantity)])
     head = " & ".join(["", "", *(_tex(column.label) for column in results.columns)]) + r" \\"
     opening = [r"\begin{table}[t]", r"\centering", rf"\caption{{{_tex(title)}}}"]
     opening += [rf"\begin{{tabular}}{{ll{'r' * len(results.columns)}}}", r"\toprule", head, r"\midrule"]

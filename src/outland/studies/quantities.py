@@ -17,6 +17,8 @@ class Quantity:
     digits: int = 2  # after the decimal point
     sign: int = 1  # 1 where more is better, -1 where less is, 0 where neither
     relative: bool = False  # to the reference row's of the same seed, in per cent more
+    exact: bool = False  # the same for all seeds, so that it has no spread
+    tested: bool = True  # whether differences between rows are tested
 
 
 def _test(record: RunRecord) -> float | None:
@@ -38,9 +40,22 @@ def _mask(name: str) -> Callable[[RunRecord], float | None]:
 TEST = Quantity("test", "test score, %", _test, scale=100)
 ID_TEST = Quantity("id_test", "id test score, %", _id_test, scale=100)
 LAST = Quantity("last_epoch", "test score of the last epoch, %", _last, scale=100)
-SECONDS = Quantity("seconds", "seconds a run", lambda record: float(record.timing["seconds"]), digits=0, sign=-1)
+SECONDS = Quantity(
+    name="seconds",
+    title="seconds a run",
+    read=lambda record: float(record.timing["seconds"]),
+    digits=0,
+    sign=-1,
+    tested=False,  # they depend on what else the device has to do
+)
 PARAMETERS = Quantity(
-    "parameters", "parameters, millions", lambda record: record.parameters["total"] / 1e6, digits=3, sign=-1
+    name="parameters",
+    title="parameters, millions",
+    read=lambda record: record.parameters["total"] / 1e6,
+    digits=3,
+    sign=-1,
+    exact=True,
+    tested=False,
 )
 IMPROVEMENT = Quantity("improvement", "improvement over ERM, %", _test, relative=True)
 MASK_ROCAUC = Quantity("rocauc", "mask ROC-AUC", _mask("rocauc"), digits=3)

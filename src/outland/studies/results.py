@@ -139,7 +139,7 @@ class Results:
         tests: dict[str, tuple[list[float], float]] = {}
         for row in self.rows:
             reference = self.reference(row)
-            if reference is None or row == reference or not quantity.sign:
+            if reference is None or row == reference or not quantity.sign or not quantity.tested:
                 continue
             values, base = self.values(row, column, quantity), self.values(reference, column, quantity)
             differences = [values[run] - base[run] for run in values if run in base]
@@ -158,16 +158,18 @@ class Results:
     def planned_tests(self, column: Column, quantity: Quantity) -> list[PlannedTest]:
         """The study's planned row beside its reference, and beside its best rival.
 
-        That is the best mean of another method, among those whose runs are all there.
+        That is the best mean of another method, among those whose runs are all there; the tests were planned before
+        there were rows since the paper, which are no rivals.
         """
         row = next((row for row in self.rows if row.name == self.study.planned), None)
         reference = None if row is None else self.reference(row)
-        if row is None or reference is None or not quantity.sign or quantity.relative:
+        if row is None or reference is None or not quantity.sign or quantity.relative or not quantity.tested:
             return []
         rivals = [
             (quantity.sign * summary.mean, other)
             for other in self.rows
             if other.published != row.published
+            and other not in self.study.newer
             and (summary := self._whole_summary(other, column, quantity)) is not None
         ]
         best = [max(rivals, key=lambda rival: rival[0])[1]] if rivals else []

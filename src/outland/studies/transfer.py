@@ -1,7 +1,7 @@
 """Records that travel: finished runs into one file, and out of it on another machine. Models stay where they are."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ from outland.methods import METHODS, method_settings
 from outland.spec import RESULTS, RunSpec, spec_key
 from outland.storage.files import read_json
 from outland.studies import STUDIES, find_study
-from outland.studies.base import Measurement, Study
+from outland.studies.base import Measurement
 from outland.studies.record_file import format_line, from_columns, parse_line, read_lines, to_columns, write_lines
-from outland.studies.results import Results
 from outland.studies.run_store import RunStore
 from outland.training import RunRecord
 from outland.training.run_folder import RunFolder
@@ -115,7 +114,7 @@ def export_records(
                 run = _read_run(folder, studies or STUDIES)
                 lines += [] if run is None else [format_line(run.to_json())]
             except (OutlandError, ValueError, OSError) as problem:
-                result.left_out.append((folder.name, _sentence(problem)))
+                result.left_out.append((folder.name, sentence(problem)))
     if not lines:
         of = f" of {', '.join(studies)} with these settings" if studies else ""
         reason = f" ({result.left_out[0][0]}: {result.left_out[0][1]})" if result.left_out else ""
@@ -144,11 +143,12 @@ def _read_run(folder: Path, studies: Iterable[str]) -> FinishedRun | None:
     return FinishedRun(spec, record, {name: value for name, value in measured.items() if value is not None})
 
 
-def import_records(file: Path, out: Path, compare: bool = True) -> ImportResult:
+def import_records(file: Path, out: Path, compare: bool = True, keys: Collection[str] | None = None) -> ImportResult:
     """Take the runs of a file into a folder of studies, where they are then as if they had been carried out there.
 
     The file may be anybody's: it is read within limits, nothing in it is executed, and the folder of a run is named by
-    its settings, not by the file. What is here already stays, and is not even read without `compare`.
+    its settings, not by the file. What is here already stays, and is not even read without `compare`. With `keys`, only
+    the runs with one of these are taken.
     """
     result = ImportResult()
     here = (
@@ -160,6 +160,8 @@ def import_records(file: Path, out: Path, compare: bool = True) -> ImportResult:
         name = f"run {number}"
         try:
             plain = parse_line(line)
+            if keys is not None and not (isinstance(plain, dict) and str(plain.get("key")) in keys):
+                continue
             if isinstance(plain, dict) and str(plain.get("key")) in here and not plain.get("measured"):
                 result.already_here += 1
                 continue
@@ -171,29 +173,8 @@ def import_records(file: Path, out: Path, compare: bool = True) -> ImportResult:
         except CannotWrite:
             raise
         except (OutlandError, ValueError, RecursionError) as problem:
-            result.refused.append((name, _sentence(problem)))
+            result.refused.append((name, sentence(problem)))
     return result
-
-
-def read_results(study: Study, file: Path) -> Results:
-    """The results of a study from the records in a file alone; an error where one is not of today's settings."""
-    results, runs = Results(study, study.cells()), dict[str, FinishedRun]()
-    for number, line in enumerate(read_lines(file), start=1):
-        try:
-            run = FinishedRun.from_json(parse_line(line))
-        except (OutlandError, ValueError) as problem:
-            raise OutlandError(f"{file}: run {number} cannot be used: {_sentence(problem)}") from None
-        runs[run.spec.key] = run
-    for cell in results.cells:
-        for index, spec in enumerate(cell.specs):
-            if spec.key not in runs:
-                continue
-            record, measurement = runs[spec.key].record, runs[spec.key].measurements.get(study.name)
-            if record is not None and cell.row.trained:
-                results.records.setdefault(cell.name, {})[index] = record
-            if measurement is not None:
-                results.measurements.setdefault(cell.name, {})[index] = measurement
-    return results
 
 
 def _import_run(run: FinishedRun, out: Path, result: ImportResult) -> None:
@@ -263,7 +244,7 @@ def _check_results(record: RunRecord) -> None:
         raise ValueError(f"its results are of version {version}, and this outland gives version {RESULTS}")
 
 
-def _sentence(problem: BaseException) -> str:
+def sentence(problem: BaseException) -> str:
     """The words of an error, safe to print though they may quote a stranger's file."""
     text = "it is nested too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())
     return printable(text, 300)

@@ -1,0 +1,67 @@
+"""The page of what methods cost, docs/cost.md: seconds and size of every run that the table of results has."""
+
+from outland.report.findings import describe_progress, enumerated
+from outland.report.markdown import filled, pipe_table
+from outland.report.published import paper_value
+from outland.studies import Column, Row
+from outland.studies.quantities import PARAMETERS, SECONDS, Quantity
+from outland.studies.results import Results
+
+
+def cost_page(results: Results) -> str:
+    """The page as Markdown, made from the results of the study of cost."""
+    there = [cell for cell in results.cells if results.summary(cell.row, cell.column, SECONDS) is not None]
+    columns = [column for column in results.columns if any(cell.column == column for cell in there)]
+    rows = [row for row in results.rows if any(cell.row == row for cell in there)]
+    parts = ["# Cost", filled(_introduction(results)), filled(describe_progress(results))]
+    if there:
+        parts += ["## Seconds a run", filled(_SECONDS), _table(results, rows, columns, SECONDS)]
+        parts += ["## Parameters", filled(_PARAMETERS), _table(results, rows, columns, PARAMETERS)]
+    return "\n\n".join(parts) + "\n"
+
+
+_SECONDS = (
+    "Means over the runs of a cell, all epochs with their evaluation; in brackets, times ERM's. Below, *the paper's*, "
+    "on an RTX 3090; its seconds may count ten runs. Ours are by the clock, of runs that share the device with others "
+    "and with kernels that are compiled on the way, so they say roughly what a method costs beside ERM: "
+    "[Speed](speed.md) has steps by themselves."
+)
+_PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
+
+
+def _introduction(results: Results) -> str:
+    records = [record for runs in results.records.values() for record in runs.values()]
+    devices = enumerated(sorted({record.platform.get("device", "an unnamed device") for record in records}))
+    return (
+        f"{results.study.question} The runs are those of the table of [results](results.md), "
+        f"which also says what methods bring, on {devices or 'no device'}; `make results` writes this page from their "
+        "records. `outland study cost --report` has improvement, time and size side by side."
+    )
+
+
+def _table(results: Results, rows: list[Row], columns: list[Column], quantity: Quantity) -> str:
+    """A line for each row: the mean and how many times ERM's it is; below it the paper's."""
+
+    def ours(row: Row, column: Column) -> float | None:
+        summary = results.summary(row, column, quantity)
+        return None if summary is None else summary.mean
+
+    def papers(row: Row, column: Column) -> float | None:
+        published = paper_value(results.study, row, column, quantity)
+        return None if published is None else published.mean
+
+    def entry(row: Row, column: Column) -> str:
+        reference = results.reference(row) or row
+        first = _times(ours(row, column), ours(reference, column), quantity.digits)
+        second = _times(papers(row, column), papers(reference, column), quantity.digits)
+        return (first or "–") + (f"<br>*{second}*" if second else "")
+
+    lines = [[row.label, *(entry(row, column) for column in columns)] for row in rows]
+    return pipe_table(["", *(column.label for column in columns)], lines)
+
+
+def _times(value: float | None, reference: float | None, digits: int) -> str:
+    """A number, and in brackets how many times the reference's it is."""
+    if value is None:
+        return ""
+    return f"{value:.{digits}f}" + (f" ({value / reference:.1f}×)" if reference else "")
