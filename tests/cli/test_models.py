@@ -1,6 +1,7 @@
 """`outland fit`, `predict`, `evaluate` and `explain`, as a person meets them."""
 
 import csv
+import json
 import re
 import shutil
 
@@ -124,6 +125,15 @@ def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     assert "of the molecules are of a kind that the other has next to none of (GCS; " in more.stdout
     assert "A classifier" not in more.stdout
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
+
+
+def test_a_score_on_training_rows_is_preceded_by_a_word_on_them(outland, sample, model):
+    words = ("evaluate", str(model), "bbbp.csv", "--target", "p_np")
+    lines = outland(*words).stdout.splitlines()
+    note = "298 of these 298 rows were in the model's training (or chose its epoch): its errors here flatter it."
+    assert (lines[0], lines.count(note)) == (note, 1)
+    assert "95% interval" in lines[3]
+    assert json.loads(outland(*words, "--json").stdout)["notes"][0] == note
 
 
 def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):

@@ -227,13 +227,13 @@ def evaluate(
     """Score a model on a labelled table or a dataset's part, with 95% intervals.
 
     Intervals are bootstrapped over scaffolds. Shows the score by distance flag, too: whether rows that are called far
-    are predicted worse. Rows that the model was trained on are counted and mentioned.
+    are predicted worse. Says first how many of the rows the model was trained on.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import evaluate_models, load_model
     from outland.models.flag_scores import scores_by_flag
     from outland.models.named_graphs import load_labelled_table, load_part
-    from outland.report.summaries import evaluation_notes, evaluation_table, flag_table
+    from outland.report.summaries import evaluation_notes, evaluation_table, flag_table, known_rows_notes
 
     loaded = load_model(model, device, trust_code)
     notes: list[str] = []
@@ -245,13 +245,15 @@ def evaluate(
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
     scores, flags = evaluate_models([loaded], graphs, Path(data).name), scores_by_flag(loaded, graphs)
-    notes += evaluation_notes(loaded, graphs, scores)
+    known, notes = known_rows_notes(loaded, graphs), [*notes, *evaluation_notes(scores)]
     if as_json:
-        plain: dict[str, Any] = {"model": str(model), "data": data, "notes": notes}
+        plain: dict[str, Any] = {"model": str(model), "data": data, "notes": [*known, *notes]}
         plain |= {"scores": [score.model_dump() for score in scores], "flags": [score.model_dump() for score in flags]}
         echo(json.dumps(plain, indent=1))
         return
     shown = screen(soft_wrap=True)
+    for note in known:
+        shown.print(note, highlight=False, markup=False)
     shown.print(evaluation_table(loaded, scores, Path(data).name if is_table(data) else data))
     if flags:
         shown.print(flag_table(loaded, flags))
