@@ -72,7 +72,7 @@ def test_elements_that_training_never_had_are_named(judged):
     table = report(98, 0, 2)
     table.unseen.update({"Sn": 2, "Ba": 1})
     table.with_unseen = 2
-    line = "  2 rows have elements that no training molecule has (Sn in 2, Ba in 1), and are far for it."
+    line = "  2 rows have elements that no training molecule has (Sn in 2, Ba in 1); they are called far."
     assert advise(judged, table)[2] == line
     without_flags = replace(judged, distance=None)
     table.unseen.update({"Hg": 1, "Pb": 1, "Bi": 1, "U": 1})

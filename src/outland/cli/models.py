@@ -86,8 +86,9 @@ def fit(
     from outland.settings import parse_assignments
     from outland.spec import GROUPS, RunSpec, load_rows
 
-    table = Path(options.table_path(str(table)))
-    folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
+    name, table = str(table), Path(options.table_path(str(table)))
+    target = [*dict.fromkeys(target or [])]
+    folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target)}-model"))
     context.with_resource(reserved(folder, force))  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
     columns |= {"merge_labels": merge_labels, "censored": censored}
@@ -110,7 +111,7 @@ def fit(
     comparison = result.model.assessment and result.model.assessment.comparison
     assert comparison
     shown.print(contender_table(comparison))
-    for line in summary_sentences(result, folder, str(table)):
+    for line in summary_sentences(result, folder, name):
         shown.print(line, highlight=False, markup=False)
 
 

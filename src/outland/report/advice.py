@@ -64,7 +64,7 @@ def _unseen_sentence(report: TableReport, is_far: bool) -> str:
     rest = len(report.unseen) - len(shown)
     names = ", ".join([*shown, f"and {rest} more"] if rest else shown)
     verb = "has an element" if report.with_unseen == 1 else "have elements"
-    far = f", and {'is' if report.with_unseen == 1 else 'are'} far for it" if is_far else ""
+    far = f"; {'it is' if report.with_unseen == 1 else 'they are'} called far" if is_far else ""
     return f"{counted(report.with_unseen, 'row')} {verb} that no training molecule has ({names}){far}."
 
 
