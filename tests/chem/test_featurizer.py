@@ -126,8 +126,9 @@ def test_a_molecule_without_its_graph_has_the_same_vector():
     whole, vector = featurize(molecule, vector=True), featurize(molecule, vector=True, graph=False)
     assert (vector.fingerprint == whole.fingerprint).all()
     assert (vector.descriptors == whole.descriptors).all()
-    assert (len(whole.atoms), len(vector.atoms), vector.edges.shape, vector.bonds.shape) == (13, 1, (2, 0), (0, 3))
+    assert (len(whole.atoms), len(vector.atoms), vector.edges.shape, vector.bonds.shape) == (13, 2, (2, 0), (0, 3))
     assert (vector.counts == whole.counts).all()
+    assert vector.atoms.tolist() == [[number - 1, 4, 11, 11, 9, 5, 5, 1, 1] for number in (6, 8)]  # carbon, oxygen
     bare = featurize(molecule, vector=True, counts=False)
     assert bare.counts is None
     assert (bare.descriptors == whole.descriptors).all()

@@ -87,9 +87,9 @@ def test_the_folder_of_a_run_on_a_table(outland, sample, tmp_path):
     table = evaluated(outland, folder, "bbbp.csv")
     assert (table["scores"][0]["rows"], table["scores"][0]["target"]) == (298, "p_np")
     sizes = record.data["sizes"]
-    assert table["notes"][0].startswith("bbbp.csv: 2 rows set aside; the first: row 60")
+    assert table["notes"][1].startswith("bbbp.csv: 2 rows set aside; the first: row 60")
     seen = sizes["train"] + sizes["val"]
-    assert table["notes"][1].startswith(f"{seen} of these 298 rows were in the model's training")
+    assert table["notes"][0].startswith(f"{seen} of these 298 rows were in the model's training")
     text = outland("evaluate", str(folder), "bbbp.csv").stdout
     assert f"{100 * table['scores'][0]['score']['value']:.2f}" in text
     assert f"{seen} of these 298 rows were in the model's training" in text
@@ -124,7 +124,7 @@ def test_the_folder_of_an_estimator(outland, sample, tmp_path):
     model.save(tmp_path / "m")
     plain = evaluated(outland, "m", "bbbp.csv", "--target", "p_np")
     assert plain["scores"][0]["calibration"]["accuracy"] == pytest.approx(model.score(smiles, labels))
-    assert plain["notes"][1].startswith("100 of these 298 rows were in the model's training")
+    assert plain["notes"][0].startswith("100 of these 298 rows were in the model's training")
     used(outland, "m", "bbbp.csv")
     rows = [row for row in rows_of(tmp_path / "predicted.csv") if not row["outland_problem"]]
     assert [int(row["outland_class"]) for row in rows] == model.predict(smiles).tolist()

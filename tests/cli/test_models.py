@@ -1,8 +1,10 @@
 """`outland fit`, `predict`, `evaluate` and `explain`, as a person meets them."""
 
 import csv
+import json
 import re
 import shutil
+import sys
 
 import pytest
 from sklearn.base import clone
@@ -11,6 +13,7 @@ from outland.estimators import GraphClassifier
 from outland.models import load_model
 from tests.conftest import SAMPLES
 from tests.models.cases import SMALL, bbbp
+from tests.tables.test_streams import Input
 
 SMALLER = ["--epochs", "1", "--set", "backbone.width=16", "--set", "backbone.layers=3", "--folds", "2"]
 SOLUBILITY = "measured log solubility in mols per litre"
@@ -35,7 +38,7 @@ def test_a_table_becomes_a_model_a_table_and_a_page(outland, sample, tmp_path):
     assert "of 298 labels are 1" in text
     assert re.search(r"298 molecules held out in \d folds", text)
     assert all(name in text for name in ("forest", "gradient boosting", "weighted mean", "delivered"))
-    assert "On 298 molecules of scaffolds it has not seen, it puts a '1' above a '0' in" in text
+    assert "On 298 molecules of scaffolds it has not seen, it ranks '1' above '0' in" in text
     assert "the model has seen all 298 rows" in text
     assert "outland predict bbbp-p_np-model NEW.csv" in text
     assert text.splitlines()[-1].startswith("Advice: use it for new scaffolds, and expect about ROC-AUC")
@@ -89,12 +92,21 @@ def test_a_fit_of_numbers_speaks_of_numbers(outland, quick_shift, tmp_path):
     folder = "esol-measured-log-solubility-in-mols-per-litre-model"
     after = done.stdout.split("Next:\n")[1].splitlines()
     assert f"outland predict {folder} NEW.csv" in after[0]
-    assert "# a prediction and a distance" in after[0]
+    assert "# a prediction for each new molecule, and how far to trust it" in after[0]
     score = load_model(tmp_path / folder).assessment.of("test")[0]
     assert f"its predictions are off by {score.score.value:.3f} (" in done.stdout
     assert f"always saying the training mean is off by {score.mean_error:.3f}" in done.stdout
     assert score.score.value < 0.8 * score.mean_error
     assert "root mean squared error (95% interval)" in " ".join(done.stdout.split())
+
+
+def test_a_fit_of_standard_input_names_it_and_a_target_counts_once(outland, sample, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Input((tmp_path / "bbbp.csv").read_bytes()))
+    done = outland("fit", "-", "--target", "p_np", "--target", "p_np", "--method", "gp", "--folds", "2")
+    assert done.returncode == 0, done.stderr
+    folder = "standard-input-p_np-model"
+    assert f"outland explain {folder} -" in done.stdout
+    assert load_model(tmp_path / folder).targets == ["p_np"]
 
 
 def test_a_place_that_cannot_hold_a_model_is_refused_before_training(outland, sample, tmp_path, monkeypatch):
@@ -124,6 +136,15 @@ def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     assert "of the molecules are of a kind that the other has next to none of (GCS; " in more.stdout
     assert "A classifier" not in more.stdout
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
+
+
+def test_a_score_on_training_rows_is_preceded_by_a_word_on_them(outland, sample, model):
+    words = ("evaluate", str(model), "bbbp.csv", "--target", "p_np")
+    lines = outland(*words).stdout.splitlines()
+    note = "298 of these 298 rows were in the model's training (or chose its epoch): its errors here flatter it."
+    assert (lines[0], lines.count(note)) == (note, 1)
+    assert "95% interval" in lines[3]
+    assert json.loads(outland(*words, "--json").stdout)["notes"][0] == note
 
 
 def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):

@@ -64,6 +64,7 @@ def test_classes_of_several_targets(outland, tox, tmp_path):
         "outland_similarity",
         "outland_expected_error",
         "outland_flag",
+        "outland_unseen_elements",
         "outland_problem",
     ]
     assert "outland_probability_TARGET is of '1'" in done.stdout

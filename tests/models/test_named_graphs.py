@@ -101,7 +101,7 @@ def test_numbers_of_classes_are_read_in_any_spelling(fitted, tmp_path):
             replace(fitted.model_, classes=classes), tmp_path / "t.csv", "smiles", ["y"]
         )
         assert graphs.y.flatten().tolist() == [1.0, 0.0, 1.0]
-        assert notes[0].startswith("t.csv: 1 rows set aside; the first: row 4")
+        assert notes[0].startswith("t.csv: 1 row set aside; the first: row 4")
     others, _ = load_labelled_table(replace(fitted.model_, classes=(2, 1)), tmp_path / "t.csv", "smiles", ["y"])
     assert others.y.flatten().tolist() == [1.0, 1.0, 0.0]
 

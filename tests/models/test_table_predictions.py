@@ -11,6 +11,7 @@ import torch
 from filelock import FileLock
 
 from outland.chem.counts import counts
+from outland.chem.elements import elements
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
 from outland.estimators import GraphRegressor
@@ -147,10 +148,23 @@ def test_trees_are_predicted_without_atoms_and_bonds(tmp_path):
     graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
     model = forest_model(Task("binary", 1, "rocauc"), graphs)
     report, rows = predicted(model, tmp_path)
-    assert len(report.sample_graphs().x) == len(report.sample_graphs()) == 298
+    assert (len(report.sample_graphs()), report.sample_graphs().edge_counts.sum()) == (298, 0)
     whole, same = predicted(model, tmp_path, "whole.csv", graphs=True)
     assert rows == same
     assert len(whole.sample_graphs().x) > 298 * 10
+    molecules = whole.sample_graphs().x[:, 0].split(whole.sample_graphs().node_counts.tolist())
+    assert len(report.sample_graphs().x) == sum(len(atoms.unique()) for atoms in molecules)  # one of each element
+
+
+def test_elements_that_training_never_had_are_named_and_counted(tmp_path):
+    smiles, labels = bbbp()
+    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
+    model = forest_model(Task("binary", 1, "rocauc"), graphs, training_elements=elements(graphs))
+    table = tmp_path / "metals.csv"
+    table.write_text("smiles\nCCO\nC[Sn](C)(C)Cl\n[Ba+2].[Sn+2]\nCC[\n[2H]CO\n")
+    report, rows = predicted(model, tmp_path, table=table)
+    assert [row["outland_unseen_elements"] for row in rows] == ["", "Sn", "Ba Sn", "", ""]
+    assert (report.bad, report.with_unseen, report.unseen) == (1, 2, {"Sn": 2, "Ba": 1})
 
 
 def test_counts_are_computed_for_trees_alone(fitted, tmp_path, monkeypatch):

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from outland.chem.elements import SYMBOLS
 from outland.errors import OutlandError
+from outland.estimators.inputs import read_inputs
 from outland.graphs import Task
 from outland.models import load_model, save_model
+from outland.models.checks import check_model
 from outland.models.model import Predictions
 from outland.models.predicted_rows import Coverage, new_columns, predict_rows
 from outland.models.similarity import out_of_group_similarity
@@ -20,9 +23,11 @@ from outland.models.uncertainty import (
     prediction_sets,
     shift_ratio,
 )
+from outland.storage.snapshots import Snapshot, read_snapshot, write_snapshot
 from tests.models.cases import forest_model, vectors
 
 BINARY = Task("binary", 1, "rocauc")
+CARBON, TIN = SYMBOLS.index("C"), SYMBOLS.index("Sn")
 
 
 def learned(task, rows=400):
@@ -57,6 +62,69 @@ def test_a_classifier_learns_its_errors_and_its_sets(tmp_path):
     assert [*row] == [name for name in new_columns(model, Coverage(0.9)) if name != "outland_problem"]
     assert "outland_set" not in predict_rows(model, graphs)[0]
     assert "Flags go by the expected error" in (tmp_path / "model" / "README.md").read_text()
+
+
+def with_tin(graphs, rows):
+    """The graphs with carbon as the only atom of each, and of some rows tin."""
+    x = torch.full_like(graphs.x, 0)
+    x[:, 0] = CARBON
+    x[rows, 0] = TIN
+    return replace(graphs, x=x)
+
+
+@pytest.mark.parametrize("task", [BINARY, Task("regression", 1, "rmse", (10.0,), (2.0,))], ids=["binary", "regression"])
+def test_a_molecule_with_an_element_of_no_training_row_is_far_and_names_it(tmp_path, task):
+    model, graphs = learned(task)
+    model = replace(model, training_elements=torch.tensor([CARBON]))
+    model = load_model(save_model(model, tmp_path / "model"))
+    assert model.training_elements.tolist() == [CARBON]
+    assert "- elements: C; molecules with any other are flagged far" in (tmp_path / "model" / "README.md").read_text()
+    near = [row for row, flag in enumerate(flags(model, model.predict(with_tin(graphs, [])))) if flag == "near"][:20]
+    before, after = predict_rows(model, with_tin(graphs, [])), predict_rows(model, with_tin(graphs, near))
+    least = model.expected_error.by_flag[2].error
+    for row, (old, new) in enumerate(zip(before, after, strict=True)):
+        if row not in near:
+            assert old == new
+            assert new["outland_unseen_elements"] == ""
+            continue
+        assert (new["outland_flag"], new["outland_unseen_elements"]) == ("far", "Sn")
+        assert float(new["outland_expected_error"]) == pytest.approx(max(least, model.expected_error.far), rel=1e-3)
+        assert float(old["outland_expected_error"]) < float(new["outland_expected_error"]) / 1.5
+        if task.kind == "regression":
+            width = [float(cells["outland_high"]) - float(cells["outland_low"]) for cells in (old, new)]
+            assert width[1] > 1.5 * width[0]
+
+
+def test_by_the_distance_too_a_molecule_with_an_unseen_element_is_far(fitted):
+    molecules = ["CCO", "CCCC[Sn](CCCC)(CCCC)O"]
+    model = fitted.model_
+    graphs = read_inputs(molecules).graphs
+    assert flags(model, model.predict(graphs))[1] == "far"
+    assert [row["outland_unseen_elements"] for row in predict_rows(model, graphs)] == ["", "Sn"]
+
+
+def test_models_from_before_elements_were_kept_predict_as_before(tmp_path):
+    model, graphs = learned(BINARY)
+    model = replace(model, training_elements=torch.tensor([CARBON]))
+    folder = save_model(model, tmp_path / "model")
+    saved = read_snapshot(folder)
+    tensors = {name: tensor for name, tensor in saved.tensors.items() if name != "training.elements"}
+    write_snapshot(tmp_path / "older", Snapshot(tensors, saved.values))
+    older = load_model(tmp_path / "older")
+    tin = with_tin(graphs, [0, 1, 2])
+    assert older.predict(tin).unseen is None
+    known = replace(model, training_elements=torch.tensor([CARBON, TIN])).predict(tin)
+    assert flags(older, older.predict(tin)) == flags(model, known)
+    assert (expected_errors(older, older.predict(tin)) == expected_errors(model, known)).all()
+    assert "outland_unseen_elements" not in new_columns(older)
+    assert "outland_unseen_elements" in new_columns(model)
+
+
+def test_impossible_elements_are_refused(tmp_path):
+    model, _ = learned(BINARY)
+    model = replace(model, training_elements=torch.tensor([300]))
+    with pytest.raises(ValueError, match="its training elements are none"):
+        check_model(model)
 
 
 def test_a_regression_always_has_an_interval(tmp_path):

@@ -68,6 +68,19 @@ def test_the_verdict_follows_flags_and_shift(judged):
     assert "2% of the molecules are of a kind" in advise(judged, report(100), None, measured(0.02))[2]
 
 
+def test_elements_that_training_never_had_are_named(judged):
+    table = report(98, 0, 2)
+    table.unseen.update({"Sn": 2, "Ba": 1})
+    table.with_unseen = 2
+    line = "  2 rows have elements that no training molecule has (Sn in 2, Ba in 1); they are called far."
+    assert advise(judged, table)[2] == line
+    without_flags = replace(judged, distance=None)
+    table.unseen.update({"Hg": 1, "Pb": 1, "Bi": 1, "U": 1})
+    table.with_unseen = 1
+    names = "Sn in 2, Ba in 1, Hg in 1, Pb in 1, Bi in 1, and 1 more"
+    assert advise(without_flags, table)[2] == f"  1 row has an element that no training molecule has ({names})."
+
+
 def test_flags_by_expected_errors_have_shares_of_their_own(judged):
     by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
     expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)

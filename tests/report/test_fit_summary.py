@@ -78,14 +78,14 @@ def test_how_good_a_model_is(result):
         return sentences(result(part_score(score, **rest), domain=domain))[0]
 
     assert quality(Interval(value=0.8, low=0.7, high=0.9)) == (
-        "On 200 molecules of scaffolds it has not seen, it puts a '1' above a '0' in 80.00 (70.00 to 90.00) % of pairs."
+        "On 200 molecules of scaffolds it has not seen, it ranks '1' above '0' in 80.00 (70.00 to 90.00) % of pairs."
     )
     assert quality(None, "size") == (
         "On 200 molecules of sizes it has not seen, it cannot be judged: they are all of one class. More labels are "
         "needed."
     )
     assert quality(0.8, "column").startswith(
-        "On your 200 molecules called test, which were neither trained on nor chosen by, it puts"
+        "On your 200 molecules called test, which were neither trained on nor chosen by, it ranks"
     )
     assert quality(0.8, rare=2) == (
         "The held-out molecules are too few to judge (2 rows of one class): at least 10 molecules of each class are "

@@ -14,6 +14,7 @@ from outland.models.table_predictions import TableReport
 from outland.report.summaries import (
     evaluation_notes,
     evaluation_table,
+    known_rows_notes,
     prediction_lines,
     print_record,
     score_sentence,
@@ -108,9 +109,7 @@ def test_numbers_have_the_error_of_the_mean_beside_them():
 
 def test_rows_without_a_finite_prediction_are_mentioned(fitted):
     score, words = part_score(score=Interval(value=0.8), not_finite=3), "3 more rows left out"
-    assert evaluation_notes(fitted.model_, read_inputs(["C"]).graphs, [score]) == [
-        f"y: {words}, whose predictions are not finite."
-    ]
+    assert evaluation_notes([score]) == [f"y: {words}, whose predictions are not finite."]
     assert score_sentence(score).endswith(f"on 1,200 rows; {words}, whose predictions are not finite")
     none = score.model_copy(update={"score": Interval(value=None), "rows": 0})
     assert score_sentence(none).startswith(f"labels of y: 0 rows, too few to score; {words}")
@@ -121,10 +120,10 @@ def test_notes_on_few_rows_and_on_rows_of_the_training(fitted):
     graphs = read_inputs(texts).graphs
     hashes = torch.tensor([text_hash(text) for text in texts])
     few = part_score(score=Interval(value=0.5), rows=2, rare=1)
-    assert evaluation_notes(
-        fitted.model_, replace(graphs, extra={"hash": hashes}), [few, part_score(score=few.score)]
-    ) == [
-        "y: the rows are too few to judge (2 rows).",
+    assert evaluation_notes([few, part_score(score=few.score)]) == ["y: the rows are too few to judge (2 rows)."]
+    assert evaluation_notes([part_score(score=few.score)]) == []
+    assert known_rows_notes(fitted.model_, replace(graphs, extra={"hash": hashes})) == [
         "1 of these 2 rows was in the model's training (or chose its epoch): its errors here flatter it.",
     ]
-    assert evaluation_notes(fitted.model_, graphs, [part_score(score=few.score)]) == []
+    assert known_rows_notes(fitted.model_, replace(graphs, extra={"hash": hashes + 1})) == []
+    assert known_rows_notes(fitted.model_, graphs) == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from outland.chem.elements import SYMBOLS
 from outland.datasets import TableSettings
 from outland.errors import OutlandError
 from outland.models import load_model, save_model
@@ -50,6 +51,7 @@ def test_the_model_of_a_table_is_calibrated_and_knows_its_training_rows(cache):
     rows = torch.cat([splits["train"], splits["val"]])
     assert len(model.training_hashes) == len(splits.graphs.extra["hash"][rows].unique())
     assert torch.isin(model.training_hashes, sorted_hashes(bbbp()[0])).all()
+    assert {"C", "N", "O"} < {SYMBOLS[number] for number in model.training_elements.tolist()}
 
 
 def test_training_graphs_are_kept_where_they_cannot_be_loaded_again(motif, cache):
@@ -61,7 +63,7 @@ def test_training_graphs_are_kept_where_they_cannot_be_loaded_again(motif, cache
     benchmark = RunSpec.from_words("motif", "erm", ["backbone.width=8", "train.epochs=1", "data.limit=24"])
     model = trained(benchmark, load_splits(benchmark, cache=cache)).model()
     assert model.reference is None
-    assert (model.classes, len(model.training_hashes)) == (("0", "1", "2"), 0)
+    assert (model.classes, len(model.training_hashes), len(model.training_elements)) == (("0", "1", "2"), 0, 0)
     assert model.network.offset == (0.0, 0.0, 0.0)
 
 

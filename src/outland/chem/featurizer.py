@@ -114,15 +114,15 @@ def featurize(
 ) -> Molecule:
     """The arrays of an RDKit molecule, with its `vector` if asked; the two directions of a bond are adjacent edges.
 
-    Without `graph` it is one atom of unknown kind: models that read vectors alone need no more. Without `counts` the
-    vector has none: trees alone read them. `atoms` is `ATOMS`, as benchmarks have them, or `CIP_ATOMS`, which needs
-    the stereochemistry that RDKit assigns when it reads a SMILES.
+    Without `graph` it is an atom of each element, of which nothing else is known: models that read vectors alone need
+    no more. Without `counts` the vector has none: trees alone read them. `atoms` is `ATOMS`, as benchmarks have them,
+    or `CIP_ATOMS`, which needs the stereochemistry that RDKit assigns when it reads a SMILES.
     """
     vectors: tuple[Any, ...] = (fingerprint(molecule), descriptors(molecule)) if vector else ()
     if vector and counts:
         vectors += (molecule_counts(molecule),)
     if not graph:
-        return Molecule(*_NO_GRAPH, *vectors)
+        return Molecule(_elements(molecule), *_NO_BONDS, *vectors)
     fields, (ends, bonds) = _atoms(molecule), _bonds(molecule)
     if atoms == CIP_ATOMS:
         _replace_tags(molecule, fields[:, 1])
@@ -152,6 +152,14 @@ def _atoms(molecule: Any) -> Array:
     return np.minimum(np.frombuffer(bytes(values), np.uint8).reshape(-1, 9), _LAST_CATEGORY)
 
 
+def _elements(molecule: Any) -> Array:
+    """An atom of each element, all other fields of which are unknown `[k, 9]`."""
+    numbers = {atom.GetAtomicNum() for atom in map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))}
+    fields = np.tile(_LAST_CATEGORY, (len(numbers), 1))
+    fields[:, 0] = np.minimum([number - 1 & 255 for number in sorted(numbers)], _LAST_CATEGORY[0])
+    return fields
+
+
 def _replace_tags(molecule: Any, chirality: Array) -> None:
     """Put CIP codes in place of chiral tags `[n]`: R and S as RDKit assigned them when it read the molecule.
 
@@ -175,7 +183,7 @@ def _replace_tags(molecule: Any, chirality: Array) -> None:
 
 _MOST_STEPS = 100_000  # of the search for a CIP code: a tenth of a second
 _LAST_CATEGORY = (np.array(ATOMS.vocabulary) - 1).astype(np.uint8)
-_NO_GRAPH = (_LAST_CATEGORY[None], np.zeros((2, 0), dtype=np.int32), np.zeros((0, BONDS.width), dtype=np.uint8))
+_NO_BONDS = (np.zeros((2, 0), dtype=np.int32), np.zeros((0, BONDS.width), dtype=np.uint8))
 
 
 def _bonds(molecule: Any) -> tuple[npt.NDArray[np.int32], Array]:

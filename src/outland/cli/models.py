@@ -86,8 +86,9 @@ def fit(
     from outland.settings import parse_assignments
     from outland.spec import GROUPS, RunSpec, load_rows
 
-    table = Path(options.table_path(str(table)))
-    folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target or [])}-model"))
+    name, table = str(table), Path(options.table_path(str(table)))
+    target = [*dict.fromkeys(target or [])]
+    folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target)}-model"))
     context.with_resource(reserved(folder, force))  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}
     columns |= {"merge_labels": merge_labels, "censored": censored}
@@ -110,7 +111,7 @@ def fit(
     comparison = result.model.assessment and result.model.assessment.comparison
     assert comparison
     shown.print(contender_table(comparison))
-    for line in summary_sentences(result, folder, str(table)):
+    for line in summary_sentences(result, folder, name):
         shown.print(line, highlight=False, markup=False)
 
 
@@ -227,13 +228,13 @@ def evaluate(
     """Score a model on a labelled table or a dataset's part, with 95% intervals.
 
     Intervals are bootstrapped over scaffolds. Shows the score by distance flag, too: whether rows that are called far
-    are predicted worse. Rows that the model was trained on are counted and mentioned.
+    are predicted worse. Says first how many of the rows the model was trained on.
     """
     from outland.datasets import DataFolder, is_table
     from outland.models import evaluate_models, load_model
     from outland.models.flag_scores import scores_by_flag
     from outland.models.named_graphs import load_labelled_table, load_part
-    from outland.report.summaries import evaluation_notes, evaluation_table, flag_table
+    from outland.report.summaries import evaluation_notes, evaluation_table, flag_table, known_rows_notes
 
     loaded = load_model(model, device, trust_code)
     notes: list[str] = []
@@ -245,13 +246,15 @@ def evaluate(
     else:
         graphs = load_part(loaded, data, data=DataFolder(folder))
     scores, flags = evaluate_models([loaded], graphs, Path(data).name), scores_by_flag(loaded, graphs)
-    notes += evaluation_notes(loaded, graphs, scores)
+    known, notes = known_rows_notes(loaded, graphs), [*notes, *evaluation_notes(scores)]
     if as_json:
-        plain: dict[str, Any] = {"model": str(model), "data": data, "notes": notes}
+        plain: dict[str, Any] = {"model": str(model), "data": data, "notes": [*known, *notes]}
         plain |= {"scores": [score.model_dump() for score in scores], "flags": [score.model_dump() for score in flags]}
         echo(json.dumps(plain, indent=1))
         return
     shown = screen(soft_wrap=True)
+    for note in known:
+        shown.print(note, highlight=False, markup=False)
     shown.print(evaluation_table(loaded, scores, Path(data).name if is_table(data) else data))
     if flags:
         shown.print(flag_table(loaded, flags))

@@ -25,7 +25,14 @@ from outland.models.summary import ShiftSummary
 from outland.models.uncertainty import flags
 from outland.shift.two_sample import two_sample
 from outland.spec import RunSpec
-from outland.training.outcome import class_names, describe_data, method_source, reference_graphs, training_hashes
+from outland.training.outcome import (
+    class_names,
+    describe_data,
+    method_source,
+    reference_graphs,
+    training_elements,
+    training_hashes,
+)
 from outland.training.record import describe_platform
 from outland.training.targets import prepare_targets, standardize
 
@@ -57,6 +64,7 @@ def deliver(
         distance=_distance(members, rows.graphs.select(drawn[: 2 * REFERENCES]), spec.seed),
         reference=reference_graphs(rows, drawn),
         training_hashes=training_hashes(rows),
+        training_elements=training_elements(rows),
         source=method_source(spec),
     ).to(find_device(workshop.device))
     model = with_trust(model, predictions, judgement, held_out, rows)

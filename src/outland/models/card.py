@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from outland.chem.elements import SYMBOLS
 from outland.models.comparison_text import comparison_section
 from outland.models.messages import (
     MASK_MEANING,
@@ -56,6 +57,9 @@ def _training(model: TrainedModel) -> str:
     if table is not None:
         file = escape(str(training.data.get("dataset", table.file)))
         lines.insert(0, f"- table: {file}, SHA-256 `{table.sha256 or ''}`")
+    if len(model.training_elements):
+        symbols = " ".join(SYMBOLS[index] for index in model.training_elements.tolist() if SYMBOLS[index] != "*")
+        lines.append(f"- elements: {symbols}; molecules with any other are flagged far, and the element is named")
     if training.class_counts:
         counts = zip(model.classes, training.class_counts, strict=True)
         lines.append(f"- classes in training: {', '.join(f'{escape(name)} {count:,}' for name, count in counts)}")

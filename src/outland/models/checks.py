@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from outland.chem.elements import SYMBOLS
 from outland.graphs import Features, PackedGraphs, Schema, Splits
 from outland.models.calibration import Calibration
 from outland.models.expected_error import FLAGS, ExpectedError
@@ -20,6 +21,11 @@ def check_model(model: TrainedModel) -> None:
     _check_classes(model)
     _check_members(model)
     _check_numbers(model)
+    elements = model.training_elements
+    if len(elements) and not (
+        model.kind == "molecules" and 0 <= int(elements.min()) <= int(elements.max()) < len(SYMBOLS)
+    ):
+        raise ValueError("its training elements are none")
     if model.reference is not None:
         index = torch.arange(len(model.reference))
         parts = dict.fromkeys(("train", "val", "test"), index)

@@ -154,6 +154,11 @@ class ExpectedError:
         design = _design(self._rows(signals), self.knots.double().numpy())
         return np.asarray(design @ np.array(self.weights))
 
+    @property
+    def of_far(self) -> float:
+        """The least error to expect of rows that are `far` in any case: the mean of far rows out of fold."""
+        return max(self.far, self.by_flag[-1].error)
+
     def flags(self, signals: Signals) -> list[str]:
         """`near`, `edge` or `far` for each row; empty where a signal is not finite."""
         rows, knots, expected = self._rows(signals), self.knots.double().numpy(), self.expected(signals)

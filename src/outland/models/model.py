@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from outland.chem.elements import unseen_elements
 from outland.chem.featurizer import are_molecules
 from outland.devices import one_thread
 from outland.graphs import PackedGraphs, Schema, Task
@@ -36,6 +37,7 @@ class Predictions:
         members: outputs of each member `[G, members, outputs]`.
         similarity: to the nearest training fingerprints `[G]`; None where the model keeps none.
         features: descriptors of molecules `[G, d]`, where there are any.
+        unseen: the elements of each molecule that no training molecule has `[G]`; None where these are not known.
     """
 
     outputs: Tensor
@@ -44,6 +46,7 @@ class Predictions:
     members: Tensor | None = None
     similarity: npt.NDArray[np.float64] | None = None
     features: Tensor | None = None
+    unseen: list[str] | None = None
 
     @property
     def are_finite(self) -> npt.NDArray[np.bool_]:
@@ -74,6 +77,7 @@ class TrainedModel:
         assessment: scores on held-out rows, where they were taken.
         reference: training graphs to measure shifts against, where they cannot be loaded from a dataset.
         training_hashes: of the SMILES of training and validation rows (see `duplicates`).
+        training_elements: of the training molecules (see `elements`); empty where they are not known.
         source: of the method's file, where it is in a file of its own.
     """
 
@@ -91,6 +95,7 @@ class TrainedModel:
     assessment: Assessment | None = None
     reference: PackedGraphs | None = None
     training_hashes: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    training_elements: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     source: str = ""
 
     @property
@@ -158,7 +163,8 @@ class TrainedModel:
         if self.neighbours is not None and "fingerprint" in graphs.extra:
             similarity = self.neighbours.similarity(graphs.extra["fingerprint"])
         features = graphs.extra.get("descriptors")
-        return Predictions(self.mean(members), embeddings, distances, members, similarity, features)
+        unseen = unseen_elements(graphs, self.training_elements) if len(self.training_elements) else None
+        return Predictions(self.mean(members), embeddings, distances, members, similarity, features, unseen)
 
     def mean(self, members: Tensor) -> Tensor:
         """Weighted mean of the outputs of all members `[G, members, outputs]`."""

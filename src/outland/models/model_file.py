@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
@@ -108,7 +109,7 @@ def model_tensors(model: TrainedModel) -> dict[str, Tensor]:
     """All tensors of a model by name: what is saved beside its values."""
     groups: dict[str, dict[str, Tensor]] = {
         **{f"member.{number}": _member_tensors(member) for number, member in enumerate(model.members)},
-        "training": {"hashes": model.training_hashes},
+        "training": {"hashes": model.training_hashes, "elements": model.training_elements},
         "reference": {} if model.reference is None else model.reference.tensors(),
     }
     if model.distance is not None:
@@ -263,5 +264,7 @@ def model_of_file(file: ModelFile, saved: Snapshot, folder: Path, trust_code: bo
         assessment=file.assessment,
         reference=PackedGraphs.from_tensors(reference) if reference else None,
         training_hashes=saved.tensors["training.hashes"].long().flatten().unique(),
+        # Folders from before they were kept have none.
+        training_elements=saved.group("training").get("elements", torch.zeros(0)).long().flatten().unique(),
         source=read_bounded(source, MAX_JSON).decode("utf-8") if source.exists() else "",
     )

@@ -50,6 +50,7 @@ def new_columns(model: TrainedModel, coverage: Coverage | None = None) -> list[s
         "outland_similarity": model.neighbours is not None,
         "outland_expected_error": model.expected_error is not None,
         "outland_flag": has_flags(model),
+        "outland_unseen_elements": len(model.training_elements) > 0,
     }
     predicted = [f"{name}{suffix}" for suffix in target_suffixes(model) for name in names]
     return [*predicted, *(name for name, is_known in known.items() if is_known), "outland_problem"]
@@ -87,6 +88,8 @@ def prediction_cells(model: TrainedModel, predictions: Predictions, coverage: Co
         columns["outland_expected_error"] = [f"{value:.4g}" for value in expected]
     if names is not None:
         columns["outland_flag"] = names
+    if predictions.unseen is not None:
+        columns["outland_unseen_elements"] = predictions.unseen
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     finite = predictions.are_finite
     return [row if finite[index] else {"outland_problem": NOT_FINITE} for index, row in enumerate(rows)]

@@ -59,6 +59,8 @@ class TableReport:
         training_rows: how many of the readable rows the model was trained on.
         classes: how many rows were called what, by target.
         flags: how unusual rows are.
+        unseen: in how many rows there is an element that no training molecule has, by its symbol.
+        with_unseen: in how many there is any.
         sample: molecules of the table, to measure a shift on.
         weighted: whether sets and intervals are weighted for the shift from training.
         scored: the labels beside the predictions, where the table has those of all targets.
@@ -73,6 +75,8 @@ class TableReport:
     problems: Counter[str] = field(default_factory=Counter)
     classes: dict[str, Counter[str]] = field(default_factory=dict)
     flags: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
+    with_unseen: int = 0
     sample: "Reservoir[Molecule]" = field(default_factory=lambda: Reservoir(_SAMPLE))
     seconds: float = 0.0
     weighted: bool = False
@@ -242,6 +246,9 @@ def count_prediction(model: TrainedModel, prediction: Cells, report: TableReport
         report.first.setdefault(reason, index + 1)
         return
     report.flags[prediction.get("outland_flag", "")] += 1
+    unseen = prediction.get("outland_unseen_elements", "").split()
+    report.unseen.update(unseen)
+    report.with_unseen += bool(unseen)
     for target, suffix in zip(model.targets, target_suffixes(model), strict=True):
         if model.classes:
             report.classes.setdefault(target, Counter())[prediction[f"outland_class{suffix}"]] += 1

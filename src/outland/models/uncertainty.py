@@ -31,17 +31,21 @@ def signals(model: TrainedModel, predictions: Predictions) -> dict[str, Array]:
 
 
 def expected_errors(model: TrainedModel, predictions: Predictions) -> Array | None:
-    """Expected error of each row: of a number in its own units, or the probability of a wrong call; None if unknown."""
+    """Expected error of each row: of a number in its own units, or the probability of a wrong call; None if unknown.
+
+    With an element that no training molecule has it is at least that of `far` rows.
+    """
     own = signals(model, predictions)
     if model.expected_error is None or not set(model.expected_error.names) <= set(own):
         return None
-    return model.expected_error.expected(own)
+    expected = model.expected_error.expected(own)
+    return np.where(_has_unseen(predictions), np.maximum(expected, model.expected_error.of_far), expected)
 
 
 def flags(model: TrainedModel, predictions: Predictions) -> list[str] | None:
     """`near`, `edge` or `far` for each row, by its expected error, else by its distance; None where neither is known.
 
-    Rows whose numbers are not finite have none.
+    Molecules with an element that no training molecule has are `far`. Rows whose numbers are not finite have none.
     """
     own = signals(model, predictions)
     if model.expected_error is not None and set(model.expected_error.names) <= set(own):
@@ -50,7 +54,13 @@ def flags(model: TrainedModel, predictions: Predictions) -> list[str] | None:
         names = model.distance.flags(predictions.distances)
     else:
         return None
+    names = ["far" if unseen else name for name, unseen in zip(names, _has_unseen(predictions), strict=True)]
     return [name if finite else "" for name, finite in zip(names, predictions.are_finite.tolist(), strict=True)]
+
+
+def _has_unseen(predictions: Predictions) -> npt.NDArray[np.bool_]:
+    """Which molecules have an element that no training molecule has `[G]`."""
+    return np.array(predictions.unseen or [""] * len(predictions.outputs), dtype=bool)
 
 
 def has_flags(model: TrainedModel) -> bool:

@@ -1,5 +1,6 @@
 """Advice on whether to trust a model's predictions on a table: a verdict, and what it rests on under it."""
 
+from outland.errors import counted
 from outland.models import Assessment, TrainedModel
 from outland.models.messages import METRICS, flag_sentences, format_score
 from outland.models.summary import PartScore
@@ -20,6 +21,7 @@ _VERDICTS = (
     "Trust it with care, least on rows called edge or far.",
     "Do not trust it here without new labels.",
 )
+_MOST_ELEMENTS = 5  # that are named
 _UNKNOWN = "Little is new here, but how good the model is was not measured."
 
 
@@ -36,6 +38,8 @@ def advise(
         evidence += flag_sentences(model) if model.expected_error is not None else []
     else:
         evidence.append("How unusual rows are is not known.")
+    if report.with_unseen:
+        evidence.append(_unseen_sentence(report, is_far=has_flags(model)))
     if shift is not None:
         level = max(level, int(shift.is_shifted and shift.auc > _APART))
         evidence.append(_shift_sentence(shift, model.kind[:-1], model.assessment))
@@ -52,6 +56,16 @@ def advise(
 
 def _level(value: float, limits: tuple[float, float]) -> int:
     return (value > limits[0]) + (value > limits[1])
+
+
+def _unseen_sentence(report: TableReport, is_far: bool) -> str:
+    """Which elements of a table no training molecule has, the most frequent first."""
+    shown = [f"{symbol} in {count:,}" for symbol, count in report.unseen.most_common(_MOST_ELEMENTS)]
+    rest = len(report.unseen) - len(shown)
+    names = ", ".join([*shown, f"and {rest} more"] if rest else shown)
+    verb = "has an element" if report.with_unseen == 1 else "have elements"
+    far = f"; {'it is' if report.with_unseen == 1 else 'they are'} called far" if is_far else ""
+    return f"{counted(report.with_unseen, 'row')} {verb} that no training molecule has ({names}){far}."
 
 
 def _shift_sentence(shift: TwoSample, noun: str, assessment: Assessment | None) -> str:

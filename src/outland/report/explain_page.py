@@ -135,6 +135,7 @@ def _row(model: TrainedModel, row: ExplainedRow, target: int, draw: Callable[[Ex
         "unusual": unusual,
         "unusual_text": round_text(unusual, 3) if unusual else "",
         "flag": prediction.get("outland_flag", ""),
+        "unseen": prediction.get("outland_unseen_elements", ""),
         "seen": ("seen" if row.is_training else "new") if prediction else "",
         "truth": row.truth,
         "error": _error(model, row, target, suffix),

@@ -70,7 +70,7 @@ def _choice(comparison: Comparison) -> list[str]:
 def _next_commands(result: FitResult, folder: Path, table: str) -> list[str]:
     answer = "a probability" if result.model.classes else "a prediction"
     commands = {
-        f"outland predict {folder} NEW.csv": f"{answer} and a distance for each new molecule",
+        f"outland predict {folder} NEW.csv": f"{answer} for each new molecule, and how far to trust it",
         f"outland explain {folder} {table}": "which atoms each prediction rests on",
         f"outland evaluate {folder} NEW.csv": "its score on new labels",
         f"outland shift --model {folder} NEW.csv": "how far the new molecules are",
@@ -102,7 +102,7 @@ def _quality(result: FitResult, score: PartScore) -> str:
     if score.metric == "accuracy":
         return f"{beyond}, {format_interval(value, score.metric)} % are called right."
     no, yes = result.model.classes
-    return f"{beyond}, it puts a '{yes}' above a '{no}' in {format_interval(value, score.metric)} % of pairs."
+    return f"{beyond}, it ranks '{yes}' above '{no}' in {format_interval(value, score.metric)} % of pairs."
 
 
 def advice(result: FitResult) -> str:

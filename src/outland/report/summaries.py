@@ -104,14 +104,17 @@ def score_sentence(score: PartScore) -> str:
     return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}{left_out}"
 
 
-def evaluation_notes(model: TrainedModel, graphs: PackedGraphs, scores: Sequence[PartScore]) -> list[str]:
-    """Targets with too few rows to judge, rows without a prediction, and rows that the model was trained on."""
+def evaluation_notes(scores: Sequence[PartScore]) -> list[str]:
+    """Targets with too few rows to judge, and rows without a prediction."""
     notes = [f"{score.target}: the rows are {score.too_few}." for score in scores if score.too_few]
-    notes += [f"{score.target}: {score.left_out}." for score in scores if score.left_out]
-    if "hash" in graphs.extra and len(model.training_hashes):
-        seen = int(torch.isin(graphs.extra["hash"], model.training_hashes).sum())
-        notes += training_rows_notes(seen, len(graphs))
-    return notes
+    return notes + [f"{score.target}: {score.left_out}." for score in scores if score.left_out]
+
+
+def known_rows_notes(model: TrainedModel, graphs: PackedGraphs) -> list[str]:
+    """A sentence on rows of a table that the model was trained on, if there are any: it belongs before their score."""
+    if "hash" not in graphs.extra:
+        return []
+    return training_rows_notes(int(torch.isin(graphs.extra["hash"], model.training_hashes).sum()), len(graphs))
 
 
 def training_rows_notes(seen: int, rows: int) -> list[str]:

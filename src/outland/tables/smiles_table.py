@@ -12,7 +12,7 @@ from outland.chem.featurizer import BONDS, CIP_ATOMS, VECTOR
 from outland.chem.packing import pack_molecules
 from outland.chem.prepared import load_molecules
 from outland.chem.smiles import MoleculeOptions, read_molecules
-from outland.errors import OutlandError
+from outland.errors import OutlandError, counted
 from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits
 from outland.graphs.cache import Key
 from outland.graphs.dataset import Dataset
@@ -176,8 +176,8 @@ def read_with_labels(settings: TableSettings, labels: LabelReader) -> tuple[Pack
     if not collector.quarantine:
         return collector.graphs(), []
     row, _, value, reason = collector.quarantine[0]
-    name, count = Path(settings.file).name, len(collector.quarantine)
-    return collector.graphs(), [f"{name}: {count} rows set aside; the first: row {row}, {reason} ({value!r})"]
+    name, aside = Path(settings.file).name, counted(len(collector.quarantine), "row")
+    return collector.graphs(), [f"{name}: {aside} set aside; the first: row {row}, {reason} ({value!r})"]
 
 
 def read_unlabelled(file: str, smiles: str = "", atoms: Features = CIP_ATOMS) -> tuple[PackedGraphs, list[str]]:
@@ -197,4 +197,4 @@ def read_unlabelled(file: str, smiles: str = "", atoms: Features = CIP_ATOMS) ->
     first = f"row {failures[0][0] + 1}, {failures[0][1]}"
     if not shards:
         raise OutlandError(f"no row of {file} can be used; the first: {first}")
-    return shards.concatenate(), [f"{path.name}: {len(failures)} rows set aside; the first: {first}"]
+    return shards.concatenate(), [f"{path.name}: {counted(len(failures), 'row')} set aside; the first: {first}"]

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from outland.chem.elements import elements
+from outland.chem.featurizer import are_molecules
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Splits
 from outland.methods import is_file
@@ -110,6 +112,7 @@ def build_model(
         distance=None if embeddings is None else KNNDistance.fit(embeddings, spec.seed),
         reference=reference_graphs(splits, drawn) if in_memory else None,
         training_hashes=training_hashes(splits),
+        training_elements=training_elements(splits),
         source=source,
     )
     return learn_conformal(model, Predictions(validated, features=validation.extra.get("descriptors")), validation.y)
@@ -129,6 +132,12 @@ def reference_graphs(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
     graphs = splits.graphs.select(drawn[:REFERENCES]).to("cpu")
     vectors = {name: graphs.extra[name] for name in ("fingerprint", "descriptors", "counts") if name in graphs.extra}
     return replace(graphs, environment=None, node_truth=None, edge_truth=None, extra=vectors)
+
+
+def training_elements(splits: Splits) -> torch.Tensor:
+    """Elements of the training molecules; none of other graphs."""
+    schema = splits.schema
+    return elements(splits.part("train")) if are_molecules(schema.node, schema.edge) else torch.zeros(0).long()
 
 
 def training_hashes(splits: Splits) -> torch.Tensor:
