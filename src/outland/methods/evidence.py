@@ -99,7 +99,7 @@ class Evidence(Method[EvidenceSettings]):
         if not self.settings.mix or self.schema.node.vocabulary is not None:
             return x
         maps = torch.randn((graphs, width, width), generator=self.random, device=x.device, dtype=x.dtype)
-        maps = maps * (width / maps.square().sum((1, 2), keepdim=True)).sqrt()
+        maps = maps * (width / maps.square().sum((1, 2), keepdim=True).clamp(min=1e-12)).sqrt()  # a draw may be all 0
         mixed = torch.rand(graphs, generator=self.random, device=x.device) < self.settings.mix
         mapped = torch.bmm(x[:, None], maps[batch.node_batch]).squeeze(1)
         return torch.where(mixed[batch.node_batch, None], mapped, x)
