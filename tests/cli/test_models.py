@@ -170,6 +170,7 @@ def test_contributions_are_drawn_and_written(outland, sample, model, tmp_path):
             ["fit", "bbbp.csv", "--target", "p_np", "--smiles", "name"],
             "no row of bbbp.csv can be used; the first: row 1",
         ),
+        (["fit", "bbbp.csv"], "which column of bbbp.csv holds the labels? Name it with --target (columns: num, name"),
         (["fit", "nowhere.csv", "--target", "y"], "there is no file nowhere.csv"),
         (["fit", "one.csv", "--target", "y"], "every label in 'y' is '1': there is nothing to tell apart"),
         (["fit", "bad.csv", "--target", "y"], "no row of bad.csv can be used"),

@@ -8,10 +8,11 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from outland.datasets import TableSettings
 from outland.errors import Busy
-from outland.estimators import fit
+from outland.estimators import fit, fitting
 from outland.estimators.fitting import default_seconds, method_spec
 from outland.methods import method_settings
 from outland.models import load_model, save_model
@@ -69,6 +70,27 @@ def test_contenders_are_judged_on_the_same_rows_and_all_rows_are_trained_on(fitt
     assert {member.name for member in model.members} == set(weights)
     assert 0 <= comparison.calibration_error < 0.5
     assert sum(each.rows for each in comparison.reliability) == 60
+
+
+def test_a_fit_computes_with_one_thread_a_process(tmp_path, cache, monkeypatch):
+    threads = []
+
+    def judge(*rest):
+        blas = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        threads.append((torch.get_num_threads(), set(blas)))
+        return original(*rest)
+
+    original = fitting.judge
+    monkeypatch.setattr(fitting, "judge", judge)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            fit(spec(), tmp_path, method="gp", folds=2, workers=1, cache=cache)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [(1, {1})]
 
 
 def test_scores_are_those_of_the_snapshots_on_held_out_rows(fitted_all, runs, cache):

@@ -159,7 +159,9 @@ def test_trees_are_predicted_without_atoms_and_bonds(tmp_path):
 def test_elements_that_training_never_had_are_named_and_counted(tmp_path):
     smiles, labels = bbbp()
     graphs = replace(read_inputs(smiles).graphs, y=torch.tensor(labels).float()[:, None])
-    model = forest_model(Task("binary", 1, "rocauc"), graphs, training_elements=elements(graphs))
+    model = forest_model(
+        Task("binary", 1, "rocauc"), graphs, training_elements=elements(graphs, torch.arange(len(graphs)))
+    )
     table = tmp_path / "metals.csv"
     table.write_text("smiles\nCCO\nC[Sn](C)(C)Cl\n[Ba+2].[Sn+2]\nCC[\n[2H]CO\n")
     report, rows = predicted(model, tmp_path, table=table)

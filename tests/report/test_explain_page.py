@@ -130,6 +130,15 @@ def test_bytes_and_control_characters_do_not_reach_the_page(model, tmp_path):
     assert "bytes that are not UTF-8" in text
 
 
+def test_elements_that_training_never_had_are_named_at_the_flag(model, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("smiles\nCCO\nC[Sn](C)(C)C\nCC[Hg]C[Sn]C\n")
+    text = explain_page(model, explain_table(model, path, "smiles"), "t.csv")
+    flags = re.findall(r'<span class="flag (\w+)">([^<]*)</span>', text)
+    assert flags[1:] == [("far", "far: unseen Sn"), ("far", "far: unseen Hg Sn")]
+    assert "unseen" not in flags[0][1]
+
+
 def test_half_of_the_molecules_reach_full_colour():
     rows = [ExplainedRow(i, {}, "CC", {"x": ""}, (0.1 * i, -0.2 * i)) for i in (1, 2, 3)]
     assert colour_scale(rows) == pytest.approx(0.4)

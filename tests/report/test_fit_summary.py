@@ -152,3 +152,8 @@ def test_several_targets_have_names(result):
     told = sentences(replace(fit, model=replace(fit.model, schema=several)))
     assert [line.partition(":")[0] for line in told] == ["label0", "label0", "label1", "label1"]
     assert all("it said 90% on average where 50% are '1'" in line for line in told[1::2])
+
+
+def test_the_advice_on_several_classes_is_a_share(result):
+    lines = summary_sentences(result(part_score(0.8, metric="accuracy", rare=None)), Path("m"), "t.csv")
+    assert lines[-1] == "Advice: use it for new scaffolds, and expect about 80.00 % called right."

@@ -16,10 +16,11 @@ SYMBOLS = _TABLE.split()
 _HYDROGEN = SYMBOLS.index("H")  # rarely an atom of a graph, and in nearly every molecule
 
 
-def elements(graphs: PackedGraphs) -> Tensor:
-    """The elements of the atoms of molecules, as indices of `SYMBOLS`, unique and sorted."""
-    unique: Tensor = graphs.x[:, 0].long().unique().cpu()
-    return unique
+def elements(graphs: PackedGraphs, index: Tensor) -> Tensor:
+    """The elements of the molecules with these indices, as indices of `SYMBOLS`, unique and sorted."""
+    selected = torch.zeros(len(graphs), dtype=torch.bool, device=graphs.x.device).index_fill(0, index, True)
+    unique: Tensor = graphs.x[:, 0][selected.repeat_interleave(graphs.node_counts.to(selected.device))].unique()
+    return unique.long().cpu()
 
 
 def unseen_elements(graphs: PackedGraphs, known: Tensor) -> list[str]:

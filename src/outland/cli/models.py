@@ -33,7 +33,7 @@ Column = Annotated[
 def fit(
     context: typer.Context,
     table: Table,
-    target: options.Target,
+    target: options.Target = None,
     smiles: options.Smiles = "",
     out: Annotated[Path | None, typer.Option(help=r"The model folder. \[default: TABLE-TARGET-model]")] = None,
     method: Annotated[
@@ -87,7 +87,7 @@ def fit(
     from outland.spec import GROUPS, RunSpec, load_rows
 
     name, table = str(table), Path(options.table_path(str(table)))
-    target = [*dict.fromkeys(target or [])]
+    target = options.label_columns(table, target)
     folder = out or Path(_file_name(f"{table.name.split('.')[0]}-{'-'.join(target)}-model"))
     context.with_resource(reserved(folder, force))  # before any training is lost
     columns: dict[str, Any] = {"smiles": smiles, "target": target, "task": task, "environment": environment}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outland.errors import OutlandError
+from outland.errors import OutlandError, listed
 from outland.progress import echo
 
 
@@ -133,6 +133,16 @@ def table_path(name: str) -> str:
 def table_domain(domain: str | None, split: str | None, time: str | None) -> str | None:
     """The split that the user's columns ask for, where none is named."""
     return domain or ("column" if split else "time" if time else None)
+
+
+def label_columns(table: Path, target: list[str] | None) -> list[str]:
+    """The columns of labels, each once; a question that names the table's columns where none is given."""
+    from outland.tables.reading import column_names
+
+    if not target:
+        names = listed(column_names(table))
+        raise OutlandError(f"which column of {table.name} holds the labels? Name it with --target (columns: {names})")
+    return [*dict.fromkeys(target)]
 
 
 def table_settings(dataset: str, required: bool = False, **columns: Any) -> Any:

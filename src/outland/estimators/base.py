@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outland.chem.featurizer import parse as parse_smiles
-from outland.devices import find_device, one_thread
+from outland.devices import find_device, one_blas_thread, one_thread
 from outland.estimators.html import fitted_html
 from outland.estimators.inputs import BadInput, Inputs, as_list, read_inputs
 from outland.estimators.labels import Labels, Weights, label_table, row_weights, usable_rows
@@ -122,7 +122,7 @@ class GraphEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Train on splits; PyTorch's global generators are afterwards what they were."""
         spec, device = self._spec(splits), find_device(self.device)
         callback = progress_callback() if self.verbose else None
-        with one_thread(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with one_thread(), one_blas_thread(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             training = Training(spec, splits.to(device), device, callback=callback)
             wait_for(training.steps())
             self.record_ = training.record()

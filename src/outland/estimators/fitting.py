@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from outland.chem.featurizer import VECTOR
+from outland.devices import one_blas_thread, one_thread
 from outland.errors import OutlandError
 from outland.estimators.budget import Costs, Plan, affordable_folds, make_plan, seeds_note
 from outland.estimators.contenders import NETWORKS, VECTOR_MODELS
@@ -80,7 +81,7 @@ def fit(
     names = [*(VECTOR_MODELS if method == AUTO else [method] if method in VECTOR_MODELS else []), *networks]
     cache_folder = None if cache is None else cache.folder
     workshop = Workshop(spec, networks, _folder(runs, spec, networks, folds), folds, device, cache_folder)
-    with _claimed(workshop.folder):
+    with _claimed(workshop.folder), one_thread(), one_blas_thread():
         seconds = 60 * minutes if minutes is not None else default_seconds(len(workshop.rows["train"]))
         if workers is None:
             workers = min(available_cores(), folds) if device == "cpu" else 1

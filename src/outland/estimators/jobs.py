@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveInt
 
-from outland.devices import find_device, one_thread
+from outland.devices import find_device, one_blas_thread, one_thread
 from outland.estimators.contenders import VECTOR_MODELS, computing_clock, train_network, train_vector_model
 from outland.graphs import Cache, Splits
 from outland.spec import RunSpec, load_rows
@@ -99,7 +99,7 @@ class Workshop:
         if result is None:
             clock = computing_clock(find_device(self.device))
             started = clock()
-            with one_thread():
+            with one_thread(), one_blas_thread():
                 result = self._train(job)
             result.values.update(job=job.name, seconds=clock() - started)
             write_snapshot(self.folder / job.name, result)

@@ -1,15 +1,14 @@
 """A Gaussian process on fingerprints and descriptors of molecules, kept as tensors."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from outland.devices import one_blas_thread
 from outland.errors import OutlandError
 from outland.graphs import PackedGraphs, Task
 from outland.models.calibration import calibrate
@@ -110,7 +109,7 @@ class GaussianProcess:
         alpha = self.coefficients.double().numpy()
         for start in range(0, len(graphs), _BLOCK):
             block = slice(start, start + _BLOCK)
-            with _one_thread():
+            with one_blas_thread():
                 similarity = self._bits.tanimoto(torch.from_numpy(bits[block]))
                 distance = _squared_distances(standardized[block], self.descriptors.numpy())
                 for kernel in dict.fromkeys(kernels):
@@ -125,14 +124,6 @@ class GaussianProcess:
         return BitColumns(self.fingerprints)
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """A context in which NumPy multiplies in one thread: processes side by side would get in each other's way."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limits
-
-
 def fit_gp(graphs: PackedGraphs, task: Task, seed: int) -> GaussianProcess:
     """A Gaussian process, one a target on the rows where it is known.
 
@@ -143,7 +134,7 @@ def fit_gp(graphs: PackedGraphs, task: Task, seed: int) -> GaussianProcess:
         seed: of the drawing.
     """
     order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))
-    with _one_thread():
+    with one_blas_thread():
         return _fit(graphs.select(order[:MOST_ROWS].sort().values), task, seed)
 
 

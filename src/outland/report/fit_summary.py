@@ -138,4 +138,6 @@ def _expected(scores: list[PartScore]) -> str:
     mean = sum(values) / len(values)
     if metric == "rmse":
         return f"an error of {format_score(mean, metric)}"
+    if metric == "accuracy":
+        return f"{format_score(mean, metric)} % called right"
     return f"{METRICS[metric]} {format_score(mean, metric)} %"

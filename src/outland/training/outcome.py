@@ -137,7 +137,9 @@ def reference_graphs(splits: Splits, drawn: torch.Tensor) -> PackedGraphs:
 def training_elements(splits: Splits) -> torch.Tensor:
     """Elements of the training molecules; none of other graphs."""
     schema = splits.schema
-    return elements(splits.part("train")) if are_molecules(schema.node, schema.edge) else torch.zeros(0).long()
+    return (
+        elements(splits.graphs, splits["train"]) if are_molecules(schema.node, schema.edge) else torch.zeros(0).long()
+    )
 
 
 def training_hashes(splits: Splits) -> torch.Tensor:
