@@ -16,13 +16,13 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from draws import dataset_of, make_draw
+from draws import MOLECULES, dataset_of, make_draw
 
 from outland.devices import find_device
 from outland.graphs import Splits
@@ -75,32 +75,64 @@ class Experiment:
         }
 
 
-USUAL = "train.epochs=50"  # of all runs of the log, unless they say otherwise
-DRAWS = ("tree-ladder", "path-tree", "ladder-path", "star-path", "middle", "large")
+USUAL = {"bbbp": "train.epochs=100"}  # of all runs of the log, unless they say otherwise
+MOTIF = ("tree-ladder", "path-tree", "star-wheel", "ladder-path", "star-path", "middle", "large")
+Cells = dict[str, dict[str, list[dict[str, Any]]]]  # rows of the log by run and draw
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """A Markdown table: test accuracy by OOD and by id validation, and the mask's ROC-AUC, mean over seeds."""
-    cells: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    """Markdown tables of Motif, CMNIST and molecules: test scores by OOD and by id validation, means over seeds."""
+    families: dict[str, Cells] = {"motif": {}, "cmnist": {}, "molecules": {}}
     for row in rows:
         draw, method, _, *words = row["line"].split()
-        changes = sorted(word.partition(".")[2] for word in words if word != USUAL)
+        family = draw.split("-")[0]
+        usual = USUAL.get(family, "train.epochs=50")
+        changes = sorted(word.partition(".")[2] for word in words if word != usual)
         plain = f"*{Path(method.partition(':')[0]).stem}*" if ".py" in method else method  # prototypes in italics
-        name = " ".join([plain, *changes])
-        cells.setdefault(name, {}).setdefault(draw, []).append(row)
+        cells = families["molecules" if family in MOLECULES else "cmnist" if family == "cmnist" else "motif"]
+        cells.setdefault(" ".join([plain, *changes]), {}).setdefault(draw, []).append(row)
+    tables = [_by_draw(families["motif"], MOTIF), _by_draw(families["cmnist"], ()), _by_shift(families["molecules"])]
+    return "\n\n".join(table for table in tables if table)
+
+
+def _by_draw(cells: Cells, known: tuple[str, ...]) -> str:
+    """A column for each draw; below the scores the mask's ROC-AUC."""
+    draws = (*known, *sorted({draw for found in cells.values() for draw in found} - set(known)))
 
     def entry(found: list[dict[str, Any]]) -> str:
         if not found:
             return "–"
-        scores = (statistics.fmean(row[rule]["test"] for row in found) for rule in ("val", "id_val"))
         masks = [row["mask"]["test"] for row in found if row["mask"]]
-        text = " / ".join(f"{score:.1f}" for score in scores)
-        return text + (f"<br>*{statistics.fmean(masks):.2f}*" if masks else "")
+        return _scores(found) + (f"<br>*{statistics.fmean(masks):.2f}*" if masks else "")
 
-    draws = (*DRAWS, *sorted({draw for found in cells.values() for draw in found} - set(DRAWS)))
-    lines = [["", *draws], ["---", *["---:"] * len(draws)]]
-    lines += [[name, *(entry(found.get(draw, [])) for draw in draws)] for name, found in cells.items()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return _markdown(draws, {name: [entry(found.get(draw, [])) for draw in draws] for name, found in cells.items()})
+
+
+def _by_shift(cells: Cells) -> str:
+    """A column for each dataset and domain: means over its draws, how many, and the difference from ERM on them."""
+    shifts = sorted({draw.rpartition("-")[0] for found in cells.values() for draw in found})
+
+    def entry(found: dict[str, list[dict[str, Any]]], shift: str) -> str:
+        draws = [draw for draw in found if draw.startswith(f"{shift}-")]
+        if not draws:
+            return "–"
+        gain = statistics.fmean(_test(found[draw]) - _test(cells["erm"][draw]) for draw in draws)
+        return f"{_scores([row for draw in draws for row in found[draw]])}<br>*{gain:+.1f}, {len(draws)}*"
+
+    return _markdown(shifts, {name: [entry(found, shift) for shift in shifts] for name, found in cells.items()})
+
+
+def _test(found: list[dict[str, Any]], rule: str = "val") -> float:
+    return statistics.fmean(row[rule]["test"] for row in found)
+
+
+def _scores(found: list[dict[str, Any]]) -> str:
+    return " / ".join(f"{_test(found, rule):.1f}" for rule in ("val", "id_val"))
+
+
+def _markdown(columns: Sequence[str], rows: dict[str, list[str]]) -> str:
+    lines = [["", *columns], ["---", *["---:"] * len(columns)], *([name, *entries] for name, entries in rows.items())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else ""
 
 
 def main() -> None:

@@ -70,8 +70,7 @@ def _comparison(records: dict[str, RunRecord]) -> str:
     others = " and ".join(f"{label} {scores[label]:.1f}" for label in ranking[1:])
     return (
         f"On the largest graphs {ranking[0]} did best this time: {scores[ranking[0]]:.1f}, {others}. One seed on a "
-        "small cut proves nothing: docs/results.md has ERM and AIA in the full setting, docs/ours.md what is known of "
-        "Evidence."
+        "small cut proves nothing: docs/results.md has all three in the full setting, docs/ours.md more of Evidence."
     )
 
 

@@ -1,5 +1,7 @@
 """The pages of results, docs/results.md and docs/cost.md, with all tables and numbers made from the records of runs.
 
+Of docs/ours.md it is the table of published datasets alone.
+
 python -m outland.report.results_page       # in the repository; `make results` does it
 """
 
@@ -18,6 +20,7 @@ from outland.report.findings import describe_progress, enumerated, findings
 from outland.report.findings_tables import difference_table, few_graphs_table, planned_table
 from outland.report.markdown import filled, pipe_table
 from outland.report.other_studies import other_studies
+from outland.report.ours_table import with_table
 from outland.report.score_tables import cell_scores, score_table
 from outland.storage.files import write_text
 from outland.studies import STUDIES, find_study
@@ -43,6 +46,9 @@ def write_results_pages(root: Path) -> list[Path]:
         write_text(docs / "ranks.svg", standalone_svg(figure.drawings[0]))
     write_text(docs / "results.md", results_page(results, remarks, other_studies(everything, own)))
     write_text(docs / "cost.md", cost_page(cost))
+    ours = docs / "ours.md"
+    if ours.exists():
+        write_text(ours, with_table(ours.read_text(encoding="utf-8"), results, everything["masks"]))
     return [docs / "results.md", docs / "cost.md"]
 
 

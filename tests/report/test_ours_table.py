@@ -1,0 +1,63 @@
+import json
+import lzma
+import statistics
+
+from outland.report.ours_table import BEGIN, END, ours_table, with_table
+from outland.report.results_page import with_runs
+from tests.report.test_results_page import ROOT
+from tests.studies.cases import made
+
+SCORES = {"ERM": 0.5, "DropEdge": 0.8, "CAL": 0.9, "Evidence": 0.7}
+
+
+def results(scores=SCORES):
+    def score(row, column, seed):
+        if row.label not in scores or (row.label == "CAL" and column.label == "motif-base" and seed):
+            return None
+        return scores[row.label] + 0.01 * (seed % 2)
+
+    return with_runs(made("covariate", score, seeds=None, newer=True))
+
+
+def masks():
+    truth = {"test": {"rocauc": 0.95, "precision_at_k": 0.5}}
+    return made("masks", lambda row, column, seed: 0.5, newer=True, masks=truth)
+
+
+def test_a_line_has_erm_the_best_complete_other_row_and_ours():
+    lines = ours_table(results(), masks(), "Evidence").replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert lines[0] == "|  | ERM | best other row | Evidence | ROC-AUC of its mask |"
+    assert lines[2] == "| motif-base | 50.5 ± 0.5 | 80.5 ± 0.5 (DropEdge) | 70.5 ± 0.5 | 0.950 ± 0.000 |"
+    assert lines[3] == "| motif-size | 50.5 ± 0.5 | 90.5 ± 0.5 (CAL) | 70.5 ± 0.5 | 0.950 ± 0.000 |"
+    assert lines[4].startswith("| cmnist-color | 50.3 ± 0.5 |")
+    assert lines[4].endswith(" | – |")
+    assert len(lines) == 2 + 7
+
+
+def test_where_there_are_no_other_runs_there_is_a_dash():
+    lines = ours_table(results({"Evidence": 0.7}), masks(), "Evidence").replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert lines[2] == "| motif-base | – | – | 70.5 ± 0.5 | 0.950 ± 0.000 |"
+
+
+def test_only_what_stands_between_the_marks_is_written():
+    page = f"a\n{BEGIN}old{END}\nb"
+    table = ours_table(results(), masks(), "Evidence")
+    assert with_table(page, results(), masks()) == f"a\n{BEGIN}{table}{END}\nb"
+    assert with_table("a\nb", results(), masks()) == "a\nb"
+
+
+def test_what_the_page_says_of_two_seeds_of_motif_size_is_so():
+    text = lzma.decompress((ROOT / "results" / "records" / "covariate.jsonl.xz").read_bytes()).decode()
+    chosen = []
+    for line in text.splitlines()[1:]:
+        plain = json.loads(line)
+        if all(
+            plain["spec"][name] == value
+            for name, value in {"method": "evidence", "domain": "size", "dataset": "motif"}.items()
+        ):
+            chosen.append(plain["record"]["selection"][plain["record"]["selected"]])
+    test = sorted(row["test"] for row in chosen)
+    assert len(test) == 10
+    assert test[1] < statistics.median(test) - 0.1 < test[2]
+    validation = [row["val"] for row in chosen]
+    assert max(validation) - min(validation) < 0.002
