@@ -101,7 +101,7 @@ def _molecules(name: str, dataset: str, device: torch.device) -> Splits:
         index = index[torch.isin(index, other.parts["train"].cpu())]
     random = torch.Generator().manual_seed(int(number))
     index = index[torch.randperm(len(index), generator=random)]
-    rank = _rank_of_group(splits, index, random) if domain == "scaffold" else graphs.node_counts.cpu()[index]
+    rank = rank_of_group(splits, index, random) if domain == "scaffold" else graphs.node_counts.cpu()[index]
     index = index[rank.argsort(stable=True)]
     held_out = int(HELD_OUT * len(index))
     outside, inside = index[:held_out], index[held_out:]
@@ -113,7 +113,7 @@ def _molecules(name: str, dataset: str, device: torch.device) -> Splits:
     return Splits(graphs, {"train": inside[few:], "id_val": inside[:few], **halves}, splits.schema, splits.source)
 
 
-def _rank_of_group(splits: Splits, index: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+def rank_of_group(splits: Splits, index: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     """Random ranks of scaffolds, the common ones last; of environments, which are whole scaffolds, for want of them."""
     graphs = splits.graphs
     groups = graphs.extra.get("scaffold", graphs.environment)

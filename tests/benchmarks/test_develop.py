@@ -6,6 +6,7 @@ import math
 import statistics
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from tests.conftest import whole
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from develop import DATA_SEED, PUBLISHED_SEED, summary  # noqa: E402
-from draws import SIZES, dataset_of, make_draw  # noqa: E402
+from draws import SIZES, dataset_of, make_draw, rank_of_group  # noqa: E402
 
 PROTOTYPES = ROOT / "benchmarks" / "prototypes"
 EVIDENCE, BARE = f"{PROTOTYPES / 'evidence.py'}:Evidence", f"{PROTOTYPES / 'bare.py'}:Bare"
@@ -236,8 +237,21 @@ def test_draws_of_molecules_are_of_those_that_molbbbp_trains_on(data, cache, mon
         assert int(sizes[test].max()) <= int(sizes[draws[0]["train"]].min())
     else:
         scaffold = published.graphs.extra["scaffold"]
-        count = torch.bincount(scaffold[trained])[scaffold]
-        assert int(count[test].max()) <= int(count[draws[0]["train"]].min())
+        inside, outside = (
+            torch.cat([scaffold[draws[0][part]] for part in parts]) for parts in (("train", "id_val"), ("val", "test"))
+        )
+        assert len(set(inside.tolist()) & set(outside.tolist())) <= 1  # the one in which the share is reached
+        assert len(set(scaffold[draws[0]["val"]].tolist()) & set(scaffold[test].tolist())) <= 1
+
+
+def test_common_scaffolds_are_the_last_to_be_held_out():
+    scaffold = torch.arange(100).clamp(min=94) - 94  # one of 95 molecules, five of one
+    graphs = SimpleNamespace(extra={"scaffold": scaffold}, environment=None)
+    for seed in range(5):
+        rank = rank_of_group(SimpleNamespace(graphs=graphs), torch.arange(100), torch.Generator().manual_seed(seed))
+        assert len(set(rank[:95].tolist())) == 1
+        assert int(rank[0]) > int(rank[95:].max())
+        assert len(set(rank[95:].tolist())) == 5
 
 
 def test_a_draw_names_its_dataset_and_domain():

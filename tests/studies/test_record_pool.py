@@ -37,7 +37,7 @@ def test_a_study_has_the_runs_of_its_file(file):
 
 @pytest.mark.parametrize(
     ("study", "cells"),
-    [("cost", 4), ("ablation", 4), ("ours", 4), ("backbones", 0), ("correlation", 0)],
+    [("cost", 4), ("ablation", 4), ("ours", 8), ("backbones", 0), ("correlation", 0)],
 )
 def test_studies_share_runs(file, study, cells):
     read = pool_results(find_study(study), read_pool([file]))

@@ -51,7 +51,7 @@ def spec_of(method: str) -> RunSpec:
         "backbone": {"width": 16, "dropout": 0.0},
     }
     if method == "evidence":
-        changes["method"] = {"whole": 1.0, "bare": 0.0}
+        changes["method"] = {"whole": 1.0, "mix": 0.0}
     return RunSpec.make("motif", method, changes=changes)
 
 
