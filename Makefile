@@ -18,7 +18,7 @@ help:
 	@echo "             make faults-short has each kind of them, in a minute or two"
 	@echo "make check   formatting, lint, types, and the one-way import contract"
 	@echo "make bench   our speed beside a plain reference, on whatever device is there (under 5 minutes on a CPU)"
-	@echo "make results docs/results.md and docs/cost.md anew, from the records in results/records"
+	@echo "make results docs/results.md, docs/cost.md, a table of docs/ours.md anew, from the records in results/records"
 	@echo "make docs    the documentation as a site, in docs/_build"
 	@echo "make format  put the code in its standard form"
 

@@ -123,7 +123,7 @@ def test_models_from_before_elements_were_kept_predict_as_before(tmp_path):
 def test_impossible_elements_are_refused(tmp_path):
     model, _ = learned(BINARY)
     model = replace(model, training_elements=torch.tensor([300]))
-    with pytest.raises(ValueError, match="its training elements are none"):
+    with pytest.raises(ValueError, match="its training elements are no elements"):
         check_model(model)
 
 

@@ -69,6 +69,15 @@ class TestClosedWalks:
         assert torch.equal(counts(batch, keep.double()), without)
         assert float((counts(batch) - without).sum()) > 100
 
+    @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
+    def test_an_edge_of_any_other_weight_is_there(self, share):
+        batch = doubled(whole(packed()))
+        weight = torch.full((batch.num_edges,), share, dtype=torch.double, requires_grad=True)
+        assert torch.equal(counts(batch, weight), counts(batch))
+        assert torch.equal(
+            counts(batch, weight * (batch.edge_batch == 0)), counts(batch) * (batch.node_batch == 0)[:, None]
+        )
+
     def test_other_graphs_of_a_batch_do_not_matter(self):
         graphs = packed()
         together = counts(doubled(whole(graphs)))

@@ -2,6 +2,8 @@ import json
 import lzma
 import statistics
 
+import pytest
+
 from outland.report.ours_table import BEGIN, END, ours_table, with_table
 from outland.report.results_page import with_runs
 from tests.report.test_results_page import ROOT
@@ -47,17 +49,19 @@ def test_only_what_stands_between_the_marks_is_written():
 
 
 def test_what_the_page_says_of_two_seeds_of_motif_size_is_so():
+    if not (ROOT / "results").is_dir():
+        pytest.skip("results/ is not part of the package's source distribution")
     text = lzma.decompress((ROOT / "results" / "records" / "covariate.jsonl.xz").read_bytes()).decode()
-    chosen = []
+    selected = []
     for line in text.splitlines()[1:]:
         plain = json.loads(line)
         if all(
             plain["spec"][name] == value
             for name, value in {"method": "evidence", "domain": "size", "dataset": "motif"}.items()
         ):
-            chosen.append(plain["record"]["selection"][plain["record"]["selected"]])
-    test = sorted(row["test"] for row in chosen)
+            selected.append(plain["record"]["selection"][plain["record"]["selected"]])
+    test = sorted(row["test"] for row in selected)
     assert len(test) == 10
     assert test[1] < statistics.median(test) - 0.1 < test[2]
-    validation = [row["val"] for row in chosen]
+    validation = [row["val"] for row in selected]
     assert max(validation) - min(validation) < 0.002

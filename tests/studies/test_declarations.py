@@ -20,7 +20,7 @@ SIZES = {  # rows, columns, runs
     "tu": (6, 6, 360),
     "cost": (18, 7, 1134),
     "masks": (9, 2, 180),
-    "ours": (12, 3, 360),
+    "ours": (13, 3, 390),
 }
 
 
@@ -166,6 +166,7 @@ def test_each_part_of_evidence_is_left_out_in_a_row(column, walks, readout, same
     assert (complete.whole, complete.drop, complete.mix) == (0.5, 0.5, 0.5)
     alone = replace(complete, gate=False, layer=False, whole=1.0, mix=0.0, walks=6)
     assert params == {
+        "w/o mixing": replace(complete, mix=0.0),
         "ERM, walks": replace(alone, readout="backbone"),
         "ERM, walks, maximum": replace(alone, readout="max"),
         "w/o gate": replace(complete, gate=False),

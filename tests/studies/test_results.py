@@ -52,6 +52,22 @@ def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
     assert single.power_note(quantity) == "With one run a cell no difference can be tested."
 
 
+def test_rows_of_the_same_runs_are_one_comparison():
+    def score(row, column, seed):
+        if row.label in ("Evidence", "maximum", "with walks", "ERM"):
+            return (0.5 if row.label == "ERM" else 0.6) + 0.01 * seed
+        return 0.5 + 0.01 * (seed % 3) if row.label == "w/o gate" else None
+
+    results = made("ours", score, seeds=5)
+    column, quantity = results.columns[0], results.study.quantities[0]
+    compared = results.comparisons(column, quantity)
+    assert set(compared) == {"Evidence", "maximum", "with walks", "w/o gate"}
+    assert {test.comparisons for test in compared.values()} == {2}
+    assert {compared[name].p for name in ("Evidence", "maximum", "with walks")} == {0.0625}
+    assert {compared[name].adjusted for name in ("Evidence", "maximum", "with walks")} == {0.125}
+    assert "With 5 seeds and 2 comparisons a column, no difference" in results.power_note(quantity)
+
+
 def test_only_seeds_that_both_have_are_paired():
     def scores(row, column, place):
         if row.label == "ERM" and place < 3:

@@ -85,6 +85,12 @@ class GraphBatch:
         return _all_of(self.edge_batch) if self.edge_mask is None else self.edge_mask
 
     @property
+    def node_number(self) -> Tensor:
+        """Index of each node in its own graph, from 0; padding counts on `[N]`."""
+        first = torch.cat([self.node_count.cumsum(0) - self.node_count, self.node_count.sum(0, keepdim=True)])
+        return torch.arange(self.num_nodes, device=self.x.device) - first[self.node_batch]
+
+    @property
     def first_direction(self) -> Tensor:
         """Which edge rows come before their other direction, or have none: one row for each undirected edge `[E]`."""
         return torch.arange(self.num_edges, device=self.x.device) <= self.reverse

@@ -120,7 +120,7 @@ class Evidence(Method[EvidenceSettings]):
         return z if self.classifier.descriptors is None else z + self.classifier.descriptors(batch)
 
     def augment(self, batch: GraphBatch) -> Mask:
-        """Whole and thinned graphs."""
+        """Whole and thinned graphs; features are not mixed here, for a mask weighs them."""
         return Mask.on_edges(self.thin(batch, self.draw_rates(batch)), batch)
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:

@@ -16,6 +16,7 @@ from outland.models.messages import (
 )
 from outland.models.model import TrainedModel
 from outland.models.summary import PartScore
+from outland.models.uncertainty import has_flags
 
 _PARTS = {"val": "validation", "test": "held out"}
 
@@ -59,7 +60,8 @@ def _training(model: TrainedModel) -> str:
         lines.insert(0, f"- table: {file}, SHA-256 `{table.sha256 or ''}`")
     if len(model.training_elements):
         symbols = " ".join(SYMBOLS[index] for index in model.training_elements.tolist() if SYMBOLS[index] != "*")
-        lines.append(f"- elements: {symbols}; molecules with any other are flagged far, and the element is named")
+        far = "molecules with any other are flagged far, and the element is named"
+        lines.append(f"- elements: {symbols}; {far if has_flags(model) else 'any other is named in predictions'}")
     if training.class_counts:
         counts = zip(model.classes, training.class_counts, strict=True)
         lines.append(f"- classes in training: {', '.join(f'{escape(name)} {count:,}' for name, count in counts)}")

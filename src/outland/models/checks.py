@@ -25,7 +25,7 @@ def check_model(model: TrainedModel) -> None:
     if len(elements) and not (
         model.kind == "molecules" and 0 <= int(elements.min()) <= int(elements.max()) < len(SYMBOLS)
     ):
-        raise ValueError("its training elements are none")
+        raise ValueError("its training elements are no elements of molecules")
     if model.reference is not None:
         index = torch.arange(len(model.reference))
         parts = dict.fromkeys(("train", "val", "test"), index)

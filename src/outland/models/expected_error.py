@@ -156,7 +156,7 @@ class ExpectedError:
 
     @property
     def of_far(self) -> float:
-        """The least error to expect of rows that are `far` in any case: the mean of far rows out of fold."""
+        """The least error to expect of a molecule with an unseen element: the mean of far rows out of fold."""
         return max(self.far, self.by_flag[-1].error)
 
     def flags(self, signals: Signals) -> list[str]:

@@ -31,19 +31,20 @@ class ClosedWalks(nn.Module):
         self.linear = nn.Linear(longest - 2, width)
 
     def counts(self, batch: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
-        """Closed walks of each length `[N, longest - 2]`; an edge of weight 0 is absent, one of weight 1 is there."""
+        """Closed walks of each length `[N, longest - 2]`; an edge of weight 0 is absent, any other is there.
+
+        Walks over a share of an edge would not be numbers of walks: those that turn back would no longer cancel.
+        """
         most = int(batch.node_count.max()) if batch.most_nodes is None else batch.most_nodes
-        first = torch.cat([batch.node_count.cumsum(0) - batch.node_count, batch.node_count.sum(0, keepdim=True)])
-        number = torch.arange(batch.num_nodes, device=batch.x.device) - first[batch.node_batch]
-        number = torch.where(batch.real_nodes, number, 0)[:, None]
+        number = torch.where(batch.real_nodes, batch.node_number, 0)[:, None]
         itself = batch.real_nodes[:, None].to(self.linear.weight.dtype)
         walks = itself.new_zeros(batch.num_nodes, most).scatter_(1, number, itself)  # of no steps
-        weight = walks.new_ones(batch.num_edges) if edge_weight is None else edge_weight
-        degree = batch.aggregate_to_targets(weight)[:, None]
-        before, walks = walks, batch.sum_neighbours(walks, edge_weight)
+        present = None if edge_weight is None else (edge_weight > 0).to(walks.dtype)
+        degree = batch.aggregate_to_targets(walks.new_ones(batch.num_edges) if present is None else present)[:, None]
+        before, walks = walks, batch.sum_neighbours(walks, present)
         returns, closed = degree, []  # how many ways back a walk of one more step must not take
         for _ in range(2, self.longest + 1):
-            before, walks = walks, batch.sum_neighbours(walks, edge_weight) - returns * before
+            before, walks = walks, batch.sum_neighbours(walks, present) - returns * before
             returns = degree - 1
             closed.append(walks.gather(1, number))
         return torch.cat(closed[1:], 1)

@@ -158,8 +158,9 @@ def _certainty(results: Results, compared: Mapping[str, Mapping[str, Comparison]
     if len(compared) > 1:
         chance += f" and {min(100, 100 * LEVEL * len(compared)):.0f}% in any of the {len(compared)}"
     return (
-        f"**How sure that is:** the chance of a false claim is {chance}, of the planned tests likewise; of the "
-        f"{len(tests)} comparisons corrected all at once, {left or 'none'} would pass{few}{_ranked(results)}."
+        f"**How sure that is:** the chance of a false claim is {chance}, as much again by each of the two "
+        f"planned tests; of the {len(tests)} comparisons corrected all at once, {left or 'none'} would pass{few}"
+        f"{_ranked(results)}."
     )
 
 

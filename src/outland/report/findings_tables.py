@@ -24,14 +24,14 @@ def difference_table(results: Results) -> str:
 def planned_table(results: Results) -> str:
     """A line for each column: the planned test against the reference, and that against the best rival."""
     against, rivals = planned_columns(results)
-    corrected = {id(tests): _corrected(tests) for tests in (against, rivals)}
+    against_corrected, rivals_corrected = _corrected(against), _corrected(rivals)
     lines = []
     for label, test in against.items():
         rival = rivals.get(label)
         rest = ["–"] * 5
         if rival is not None:
-            rest = [rival.rival, *_numbers(rival, corrected[id(rivals)].get(label))]
-        lines.append([label, *_numbers(test, corrected[id(against)].get(label)), *rest])
+            rest = [rival.rival, *_numbers(rival, rivals_corrected.get(label))]
+        lines.append([label, *_numbers(test, against_corrected.get(label)), *rest])
     head = ["", f"to {results.study.reference}", results.study.repeats, "p", "corrected"]
     head += ["best rival", "to it", results.study.repeats, "p", "corrected"]
     return pipe_table(head, lines, left=(0, 5)) if lines else ""
@@ -50,13 +50,12 @@ def _numbers(test: PlannedTest, corrected: float | None) -> list[str]:
 
 def few_graphs_table(results: Results) -> str:
     """A line for each column with a ROC-AUC: how many graphs it rests on, and how far that lets it be off."""
-    lines = []
+    lines, row = [], results.rows[0]
     for column in results.columns:
-        for row in results.rows[:1]:
-            interval = results.auc_interval(row, column)
-            summary = results.summary(row, column, results.study.quantities[0])
-            if interval is not None and summary is not None:
-                low, high, positives, negatives = interval
-                counts = [f"{positives:,}", f"{negatives:,}"]
-                lines.append([column.label, *counts, f"{summary.mean:.1f}", f"{low:.1f} to {high:.1f}"])
-    return pipe_table(["", "positives", "negatives", results.rows[0].label, "95% interval"], lines) if lines else ""
+        interval = results.auc_interval(row, column)
+        summary = results.summary(row, column, results.study.quantities[0])
+        if interval is not None and summary is not None:
+            low, high, positives, negatives = interval
+            counts = [f"{positives:,}", f"{negatives:,}"]
+            lines.append([column.label, *counts, f"{summary.mean:.1f}", f"{low:.1f} to {high:.1f}"])
+    return pipe_table(["", "positives", "negatives", row.label, "95% interval"], lines) if lines else ""

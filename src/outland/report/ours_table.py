@@ -38,8 +38,7 @@ def _best_other(results: Results, column: Column, left_out: set[str]) -> Row | N
     """The row with the best mean test score of those that have all their seeds."""
     means = {}
     for row in results.study.rows:
-        summary = results.summary(row, column, TEST)
-        if row.name in left_out or summary is None or summary.count < results.study.default_count(row, column):
-            continue
-        means[row.name] = (summary.mean, row)
+        summary = results.whole_summary(row, column, TEST)
+        if summary is not None and row.name not in left_out:
+            means[row.name] = (summary.mean, row)
     return max(means.values(), key=lambda pair: pair[0])[1] if means else None

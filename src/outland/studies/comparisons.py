@@ -14,6 +14,7 @@ class Comparison:
     pairs: int
     p: float  # of the sign-flip test; NaN with fewer than two pairs
     adjusted: float  # p by Holm's correction over the comparisons of the column
+    comparisons: int  # how many these are; rows of the same runs are one
     effect: Effect  # `better` or `worse` only where the adjusted p is below 0.05
 
 

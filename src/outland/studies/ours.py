@@ -11,7 +11,8 @@ _WALKS_ALONE = {"walks": 6, "gate": False, "layer": False, "whole": 1.0, "mix": 
 STUDY = Study(
     name="ours",
     title="What each part of Evidence is worth",
-    question="Does Evidence do worse without its gate, its layer, its closed walks, its thinned graphs or its readout?",
+    question="Does Evidence do worse without its gate, its layer, its thinned and mixed graphs, its closed walks or "
+    "its readout?",
     rows=(
         *rows("ERM"),
         Row("ERM, maximum", "erm", _MAXIMUM),
@@ -20,6 +21,7 @@ STUDY = Study(
         Row("w/o gate", "evidence", {"method": {"gate": False}}),
         Row("w/o layer", "evidence", {"method": {"layer": False}}),
         Row("w/o thinning", "evidence", {"method": {"whole": 1.0}}),
+        Row("w/o mixing", "evidence", {"method": {"mix": 0.0}}),
         Row("w/o walks", "evidence", {"method": {"walks": 0}}),
         Row("with walks", "evidence", {"method": {"walks": 6}}),
         Row("mean", "evidence", {"method": {"readout": "backbone"}}),
@@ -29,6 +31,6 @@ STUDY = Study(
     columns=columns("motif-base", "motif-size", "molbbbp-scaffold"),
     figures=("bars", "learning"),
     note="Evidence has walks and a maximum on Motif, and neither on molecules, where the readout is the mean of all "
-    "other methods: two of the last five rows are Evidence itself in every column. The runs of ERM and of Evidence are "
-    "those of the covariate table.",
+    "other methods: two of the last five rows are Evidence itself in every column. Atoms are categories, of which "
+    "nothing is mixed. The runs of ERM and of Evidence are those of the covariate table.",
 )

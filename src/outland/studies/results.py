@@ -123,7 +123,7 @@ class Results:
         values = list(self.values(row, column, quantity).values())
         return summarize(values) if values else None
 
-    def _whole_summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
+    def whole_summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
         """The summary of a cell whose runs are all there; None where some are missing."""
         counts = {cell.name: len(cell.specs) for cell in self.cells}
         summary = self.summary(row, column, quantity)
@@ -136,6 +136,7 @@ class Results:
 
     def comparisons(self, column: Column, quantity: Quantity) -> dict[str, Comparison]:
         """Every row of a column compared with its reference, by name of the row."""
+        runs = {cell.row.name: tuple(spec.key for spec in cell.specs) for cell in self.cells if cell.column == column}
         tests: dict[str, tuple[list[float], float]] = {}
         for row in self.rows:
             reference = self.reference(row)
@@ -148,10 +149,12 @@ class Results:
             if differences:
                 p = sign_flip_test(differences) if len(differences) > 1 else float("nan")
                 tests[row.name] = (differences, p)
-        tested = [name for name, (_, p) in tests.items() if p == p]
-        adjusted = dict(zip(tested, holm([tests[name][1] for name in tested]), strict=True))
+        distinct = {name: (runs[name], tuple(differences)) for name, (differences, _) in tests.items()}
+        tested = {distinct[name]: p for name, (_, p) in tests.items() if p == p}
+        adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+        count = len(set(distinct.values()))
         return {
-            name: _comparison(differences, p, adjusted.get(name, float("nan")), quantity.sign)
+            name: _comparison(differences, p, adjusted.get(distinct[name], float("nan")), count, quantity.sign)
             for name, (differences, p) in tests.items()
         }
 
@@ -170,7 +173,7 @@ class Results:
             for other in self.rows
             if other.published != row.published
             and other not in self.study.newer
-            and (summary := self._whole_summary(other, column, quantity)) is not None
+            and (summary := self.whole_summary(other, column, quantity)) is not None
         ]
         best = [max(rivals, key=lambda rival: rival[0])[1]] if rivals else []
         values, tests = self.values(row, column, quantity), []
@@ -193,7 +196,7 @@ class Results:
             means = {
                 row.name: quantity.sign * summary.mean
                 for row in self.rows
-                if groups[row.name] == group and (summary := self._whole_summary(row, column, quantity)) is not None
+                if groups[row.name] == group and (summary := self.whole_summary(row, column, quantity)) is not None
             }
             ordered = sorted(set(means.values()), reverse=True)
             if quantity.sign and len(means) > 1 and len(ordered) > 1:
@@ -207,7 +210,7 @@ class Results:
             (row.name, column.label): summary.mean
             for row in self.rows
             for column in self.columns
-            if (summary := self._whole_summary(row, column, quantity)) is not None
+            if (summary := self.whole_summary(row, column, quantity)) is not None
         }
 
         def has_all(rows: Sequence[Row], columns: Sequence[Column]) -> bool:
@@ -258,8 +261,9 @@ class Results:
         weak: dict[str, tuple[int, int]] = {}
         for label, compared in tested.items():
             pairs = max(comparison.pairs for comparison in compared.values())
-            if min_p(pairs) * len(compared) >= LEVEL:
-                weak[label] = pairs, len(compared)
+            comparisons = next(iter(compared.values())).comparisons
+            if min_p(pairs) * comparisons >= LEVEL:
+                weak[label] = pairs, comparisons
         if not weak:
             return ""
         pairs, comparisons = next(iter(weak.values()))
@@ -267,12 +271,12 @@ class Results:
             return "With one run a cell no difference can be tested."
         where = "" if len(weak) == len(tested) else f" ({', '.join(weak)})"
         return (
-            f"With {pairs} {self.study.repeats} and {comparisons} comparisons a column{where}, no difference can "
-            f"pass the test: the corrected p cannot fall below {min(1.0, min_p(pairs) * comparisons):.2g}."
+            f"With {pairs} {self.study.repeats} and {counted(comparisons, 'comparison')} a column{where}, no "
+            f"difference can pass the test: the corrected p cannot fall below {min(1, min_p(pairs) * comparisons):.2g}."
         )
 
 
-def _comparison(differences: list[float], p: float, adjusted: float, sign: int) -> Comparison:
+def _comparison(differences: list[float], p: float, adjusted: float, comparisons: int, sign: int) -> Comparison:
     mean = float(np.mean(differences))
     effect: Effect = "not shown" if not adjusted < LEVEL else "better" if sign * mean > 0 else "worse"
-    return Comparison(mean, len(differences), p, adjusted, effect)
+    return Comparison(mean, len(differences), p, adjusted, comparisons, effect)

@@ -21,13 +21,12 @@ def removal_losses(loss: Loss, batch: GraphBatch) -> tuple[Tensor, Tensor]:
     first = batch.first_direction & batch.real_edges
     order = rank_within_group(torch.where(first, 0.0, 1.0), batch.edge_batch, batch.num_graphs + 1)
     edge_number = torch.where(first, order, order[batch.reverse])
-    starts = torch.cat([batch.node_count.cumsum(0) - batch.node_count, batch.node_count.sum(0, keepdim=True)])
-    node_number = torch.arange(batch.num_nodes, device=whole.device) - starts[batch.node_batch]
 
     def rises(removed: Tensor, graph: Tensor) -> Tensor:
         rise = loss((~removed).to(whole.dtype)) - whole
         return torch.cat([rise, rise.new_zeros(1)])[graph]
 
+    node_number = batch.node_number
     nodes, edges = whole.new_zeros(batch.num_nodes), whole.new_zeros(batch.num_edges)
     for number in range(int(batch.node_count.max())):
         removed = node_number == number
