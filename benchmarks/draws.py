@@ -11,7 +11,8 @@ equal one in a draw that is tested on paths. So nothing is to be decided by such
 `bbbp-scaffold-N`, `bbbp-size-N`, `hiv-scaffold-N` and `hiv-size-N` divide the molecules that Molbbbp or Molhiv trains
 on under both shifts, and no other: held out are scaffolds drawn at random by the number N, none that a twentieth of the
 molecules have (of Molhiv, whose scaffolds are not known here, some of the ten groups of them), or the smallest
-molecules, halved at random by it.
+molecules, halved at random by it. Shares are met to the molecule, so that a group may be cut in two: one scaffold of
+Molbbbp at most, but of Molhiv's few groups a large part, so that its draws are milder than scaffolds would be.
 
 `cmnist-VAL-TEST` divides the digits that CMNIST trains on by their five colours: it trains on three.
 """

@@ -2,11 +2,12 @@
 
     .venv/bin/python benchmarks/thinning.py [--json results/thinning.json]
 
-Small networks (width 64, few epochs), so that a CPU takes some minutes. Edges of a draw's test graphs are removed in
-the order of the mask, or put back in it: see `outland.models.edge_curves`.
+Small networks (width 64, few epochs), so that a CPU takes some minutes; what the JSON holds already is not run again.
+Edges of a draw's test graphs are removed in the order of the mask, or put back in it: see `outland.models.edge_curves`.
 """
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -85,15 +86,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--summary", action="store_true", help="print the table of what is there, and end")
     given = parser.parse_args()
-    rows: list[dict[str, Any]] = json.loads(given.json.read_text()) if given.summary else []
-    if not given.summary:
-        for seed in range(given.seeds):
-            for draw, epochs in DRAWS.items():
-                for kind, words in KINDS.items():
-                    names = {"draw": draw, "training": kind, "seed": seed}
-                    rows.append({**names, **measure(draw, words, epochs, seed)})
-                    print(rows[-1], flush=True)
-                    given.json.write_text(json.dumps(rows, indent=1) + "\n")
+    rows: list[dict[str, Any]] = json.loads(given.json.read_text()) if given.json.exists() else []
+    done = {(row["draw"], row["training"], row["seed"]) for row in rows}
+    wanted = itertools.product(range(0 if given.summary else given.seeds), DRAWS, KINDS)
+    for seed, draw, kind in wanted:
+        if (draw, kind, seed) not in done:
+            names = {"draw": draw, "training": kind, "seed": seed}
+            rows.append({**names, **measure(draw, KINDS[kind], DRAWS[draw], seed)})
+            print(rows[-1], flush=True)
+            given.json.write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
 
 
