@@ -18,8 +18,8 @@ def printed(table, width: int) -> list[str]:
 
 
 def test_a_wide_terminal_has_one_table_of_all_three_sources():
-    (((table,), words),) = terminal_tables(made("covariate", scores), 200)
-    assert words.startswith("mean ± standard deviation over seeds; best bold, second underlined")
+    (((table,), notes),) = terminal_tables(made("covariate", scores), 200)
+    assert notes[0].startswith("mean ± standard deviation over seeds; best bold, second underlined")
     assert table.row_count == 18 + 18 + 8
 
 
@@ -59,7 +59,7 @@ def test_rows_of_a_group_stand_below_its_name():
 def test_a_plan_of_seven_columns_stands_in_eighty():
     results = made("covariate", scores, newer=True)
     states = {cell.name: ["done"] * 19 + ["begun"] for cell in results.cells}
-    lines = printed(plan_table(results.study, results.cells, states), 80)
+    lines = printed(plan_table(results.cells, states), 80)
     assert any(line.split() == ["base", "size", "color", "scaffold", "size", "scaffold", "size"] for line in lines)
     assert "(released)" in "\n".join(lines)
     assert sum(line.count("19/20…") for line in lines) == 24 * 7

@@ -137,6 +137,24 @@ def test_a_cell_that_runs_are_missing_of_is_no_best_rival_and_has_no_mark():
     assert made("covariate", planned_scores, seeds=None).ranks(quantity).rows[0] == "AIA (paper)"
 
 
+def test_cells_of_which_runs_are_missing_are_named():
+    def score(row, column, seed):
+        is_there = row.label == "ERM" or (row.label == "Evidence" and column.label == "motif-size" and seed < 4)
+        return 0.5 if is_there else None
+
+    results = made("covariate", score, seeds=None, newer=True)
+    quantity = results.study.quantities[0]
+    assert results.missing_note(quantity) == "Of some cells runs are missing: Evidence on motif-size (4 of 10)."
+    assert made("covariate", lambda row, column, seed: 0.5, seeds=2).missing_note(quantity) == ""
+
+
+def test_a_row_is_named_with_its_group_only_where_another_has_its_label():
+    covariate, backbones = find_study("covariate").with_newer(), find_study("backbones")
+    assert {covariate.display_name(row) for row in covariate.rows if row.group == "ours"} == {"Evidence"}
+    assert [backbones.display_name(row) for row in backbones.rows[:2]] == [row.name for row in backbones.rows[:2]]
+    assert backbones.display_name(backbones.rows[0]) != backbones.rows[0].label
+
+
 def test_columns_of_few_seeds_are_named():
     results = made("covariate", planned_scores, seeds=None)
     note = results.power_note(results.study.quantities[0])

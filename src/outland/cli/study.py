@@ -233,7 +233,9 @@ def _plan(selected: Any, cells: Any, out: Path, device: str) -> None:
 
     store = RunStore(selected, out)
     states = {cell.name: [store.state(cell, spec) for spec in cell.specs] for cell in cells}
-    screen().print(plan_table(selected, cells, states))
+    screen().print(f"{selected.name}: {selected.title}", style="italic", highlight=False)
+    screen().print(plan_table(cells, states))
+    screen().print("runs done of all; ! failed, … begun", style="dim", highlight=False)
     outcome = study_outcome(selected, cells, out)
     seconds = run_estimate(find_device(device))
     left = {

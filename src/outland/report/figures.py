@@ -108,7 +108,9 @@ def ranks(results: Results) -> Figure | None:
         f"Average rank over {ranking.columns} columns, 1 is best. Bars join methods whose ranks are not shown to "
         f"differ (Nemenyi, p < 0.05). Friedman's test of all ranking alike: p = {ranking.p:.2g}."
     )
-    drawing = rank_diagram(ranking.rows, ranking.ranks, ranking.critical, ranking.groups)
+    display = {row.name: results.study.display_name(row) for row in results.rows}
+    names = [display[name] for name in ranking.rows]
+    drawing = rank_diagram(names, ranking.ranks, ranking.critical, ranking.groups)
     return Figure("ranks", "Average ranks", caption, [drawing])
 
 

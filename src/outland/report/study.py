@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from rich.padding import Padding
+from rich.text import Text
 
 from outland.datasets import DataFolder
 from outland.errors import OutlandError, counted
@@ -40,10 +42,11 @@ def write_report(
     shown = screen()
     for line in results.notices():
         shown.print(line, style="yellow", highlight=False, markup=False)
-    for tables, caption in terminal_tables(results, shown.width):
+    for tables, notes in terminal_tables(results, shown.width):
         for table in tables:
             shown.print(table)
-        shown.print(caption, style="dim", highlight=False, markup=False)
+        for note in notes:
+            shown.print(Padding(Text(note), (0, 0, 0, 2)), style="dim")
     pictures: dict[str, list[Picture]] = {}
     if "masks" in study.figures:
         try:

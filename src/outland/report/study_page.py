@@ -54,12 +54,13 @@ def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
 def conclusions(results: Results) -> list[str]:
     """Which rows are shown to be better or worse than the reference in the first quantity, column by column."""
     quantity, reference, lines = results.study.quantities[0], results.study.reference, []
+    display = {row.name: results.study.display_name(row) for row in results.rows}
     for column in results.columns:
         compared, clauses = results.comparisons(column, quantity), []
         if not compared:
             continue
         for effect in ("better", "worse"):
-            names = [name for name, comparison in compared.items() if comparison.effect == effect]
+            names = [display[name] for name, comparison in compared.items() if comparison.effect == effect]
             clauses += [f"{_listed(names, len(compared))} {effect} than {reference}"] if names else []
         lines.append(f"{column.label}: {' and '.join(clauses) or f'no difference to {reference} is shown'}.")
     return lines + remarks(results, quantity)
@@ -90,7 +91,8 @@ def _matrix(results: Results, quantity: Quantity) -> dict[str, Any]:
                     "good": _published(leaderboard_value(row, column, quantity), quantity),
                 }
             )
-        rows.append({"name": row.name, "entries": entries})
+        name = results.study.display_name(row)
+        rows.append({"name": name, "group": row.group if name != row.name else "", "entries": entries})
     return {"title": quantity.title, "rows": rows, "caption": caption(results, quantity)}
 
 

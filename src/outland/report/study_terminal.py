@@ -8,20 +8,19 @@ from rich.table import Column as Header
 from rich.table import Table
 from rich.text import Text
 
-from outland.report.study_text import TableLine, full_caption, table_lines
-from outland.studies import Cell, Column, Row, Study
+from outland.report.study_text import TableLine, caption, remarks, table_lines
+from outland.studies import Cell, Column, Row
 from outland.studies.quantities import Quantity
 from outland.studies.results import Results
 
 _STYLES = {"best": "bold", "second": "underline"}
 
 
-def plan_table(study: Study, cells: Sequence[Cell], states: Mapping[str, Sequence[str]]) -> Table:
+def plan_table(cells: Sequence[Cell], states: Mapping[str, Sequence[str]]) -> Table:
     """The runs of every cell: done of all, with a mark where some failed or have begun."""
     columns = list({cell.column.label: cell.column for cell in cells}.values())
     headers = [Header(), *map(_header, columns)]
     table = Table(*headers, box=SIMPLE_HEAD, padding=(0, 0, 0, 1))  # narrow: eight columns stand in 80
-    table.title, table.caption = f"{study.name}: {study.title}", "runs done of all; ! failed, … begun"
     texts: dict[tuple[str, str], str] = {}
     for cell in cells:
         runs = states[cell.name]
@@ -42,14 +41,17 @@ def _begin_group(table: Table, row: Row, group: str) -> str:
     return row.group
 
 
-def terminal_tables(results: Results, width: int) -> list[tuple[list[Table], str]]:
-    """For each quantity its table and caption: best bold, second underlined, ▲ ▼ where a difference is shown.
+def terminal_tables(results: Results, width: int) -> list[tuple[list[Table], list[str]]]:
+    """For each quantity its table, caption and notes: best bold, second underlined, ▲ ▼ where a difference is shown.
 
     A table that is wider than the terminal comes in parts, each with some of the columns and all of the rows, so that
     neither a heading nor a number is cut.
     """
     quantities = results.study.quantities
-    return [(_parts(results, quantity, width), full_caption(results, quantity)) for quantity in quantities]
+    return [
+        (_parts(results, quantity, width), [caption(results, quantity), *remarks(results, quantity)])
+        for quantity in quantities
+    ]
 
 
 def _parts(results: Results, quantity: Quantity, width: int) -> list[Table]:

@@ -113,9 +113,10 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
 
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
-    """Notes on a table: planned tests, and where seeds or positives are too few."""
-    notes = results.sampling_notes() if quantity.name == "test" else []
-    return [*planned_notes(results, quantity), *filter(None, [results.power_note(quantity)]), *notes]
+    """Notes on a table: planned tests, missing runs, and where seeds or positives are too few."""
+    notes = [results.missing_note(quantity), results.power_note(quantity)]
+    notes += results.sampling_notes() if quantity.name == "test" else []
+    return [*planned_notes(results, quantity), *filter(None, notes)]
 
 
 def full_caption(results: Results, quantity: Quantity, second: str = "underlined") -> str:

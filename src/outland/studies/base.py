@@ -112,6 +112,10 @@ class Study:
         """Whether any row is of those since the paper."""
         return any(row in self.rows for row in self.newer)
 
+    def display_name(self, row: Row) -> str:
+        """Its label, after its group where another row has the same label."""
+        return row.name if sum(other.label == row.label for other in self.rows) > 1 else row.label
+
     def trains(self, cell: Cell) -> bool:
         """Whether a cell's runs take the time of a training."""
         return cell.row.trained or self.measure_trains

@@ -247,13 +247,23 @@ class Results:
             intervals = ((row, self.auc_interval(row, column)) for row in self.rows)
             row, interval = next((pair for pair in intervals if pair[1] is not None), (None, None))
             if row is not None and interval is not None:
-                low, high, positives, negatives = interval
+                name, (low, high, positives, negatives) = self.study.display_name(row), interval
                 lines.append(
                     f"{column.label}: the test part has {positives:,} positives and {negatives:,} negatives, so on "
-                    f"other graphs of its kind the score of {row.name} could be anywhere from {low:.1f} to {high:.1f} "
+                    f"other graphs of its kind the score of {name} could be anywhere from {low:.1f} to {high:.1f} "
                     "(95%, Hanley and McNeil)."
                 )
         return lines
+
+    def missing_note(self, quantity: Quantity) -> str:
+        """A sentence on the cells that have some of their runs; empty where there is none."""
+        parts = []
+        for cell in self.cells:
+            count = len(self.values(cell.row, cell.column, quantity))
+            if 0 < count < len(cell.specs):
+                name = f"{self.study.display_name(cell.row)} on {cell.column.label}"
+                parts.append(f"{name} ({count} of {len(cell.specs)})")
+        return f"Of some cells runs are missing: {'; '.join(parts)}." if parts else ""
 
     def power_note(self, quantity: Quantity) -> str:
         """A sentence where the seeds are too few for any difference to be shown; else an empty string."""
