@@ -11,6 +11,8 @@ class Clusters(nn.Module):
     r"""Spherical k-means, batch by batch: a centre is the direction of a moving sum of the rows next to it.
 
     .. math:: c_i = \arg\max_k \frac{u_i^\top s_k}{\|s_k\|}, \quad s_k \leftarrow \beta s_k + \sum_{i:\,c_i = k} u_i
+
+    Of several processes that train one model together each has centres of its own part of the batches.
     """
 
     total: Tensor
