@@ -92,7 +92,7 @@ def test_settings_are_the_type_argument_unless_they_are_given(any_set):
 def test_a_method_says_what_it_can_do(any_set):
     schema, graphs = any_set
     masked = {name for name in METHODS if find_method(name).has_masks}
-    assert masked == {"dir", "cal", "gsat", "ciga", "disc", "grea", "aia", "prune", "leci", "imold", "evidence"}
+    assert masked == {"dir", "cal", "gsat", "ciga", "disc", "grea", "aia", "prune", "leci", "imold", "gala", "evidence"}
     augmenting = {name for name in METHODS if find_method(name).augments}
     assert augmenting == {"dropedge", "eerm", "flag", "g-mixup", "m-mixup", "grea", "aia", "evidence"}
     assert {name for name in augmenting if not find_method(name).learns_augmentation} == {

@@ -190,7 +190,7 @@ def test_rows_since_the_paper_are_there_when_asked_for():
     assert (study.has_newer, everything.has_newer) == (False, True)
     assert everything.rows[: len(study.rows)] == study.rows
     labels = [row.label for row in everything.rows[len(study.rows) :]]
-    assert labels == ["PrunE", "ERM, unit readout", "LECI", "LECI, virtual node", "iMoLD", "Evidence"]
+    assert labels == ["PrunE", "ERM, unit readout", "LECI", "LECI, virtual node", "iMoLD", "GALA", "Evidence"]
     specs = {cell.row.label: cell.specs[0] for cell in everything.cells(1, only=["since the paper/motif-size"])}
     assert (specs["LECI"].backbone.virtual_node, specs["LECI, virtual node"].backbone.virtual_node) == (False, True)
     assert specs["LECI"].method_params.first_temperature == 10

@@ -173,7 +173,7 @@ def test_rows_since_the_paper_take_no_column_from_the_ranks():
     assert found.columns == 7
     assert "since the paper PrunE" in found.rows
     assert "since the paper LECI" not in found.rows
-    assert len(found.rows) == 23
+    assert len(found.rows) == 24
     marks = results.marks(results.columns[0], results.study.quantities[0])
     assert [name for name, mark in marks.items() if mark == "best"] == ["since the paper LECI, virtual node"]
 

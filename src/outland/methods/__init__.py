@@ -49,6 +49,7 @@ METHODS = {
     "prune": "outland.methods.prune:PrunE",
     "leci": "outland.methods.leci:LECI",
     "imold": "outland.methods.imold:IMoLD",
+    "gala": "outland.methods.gala:GALA",
     "evidence": "outland.methods.evidence:Evidence",
 }
 

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Progress, Terms
+from outland.methods.parts.contrast import label_pairs, pair_contrast
 from outland.methods.parts.risk import label_losses, mean_over
 from outland.methods.parts.subgraphs import Parts, SubgraphMethod, SubgraphSettings
 from outland.nn import BackboneSettings, Head, frozen_running_stats
@@ -116,15 +116,5 @@ def supervised_contrast(h: Tensor, labels: Tensor, known: Tensor, temperature: f
     Each task contrasts the graphs whose label it knows, among themselves; the mean is over all anchors of all tasks,
     from embeddings `[B, d]`, and labels and which of them count `[B, T]`.
     """
-    # A graph's embedding may be almost 0; the gradient of its direction must stay finite.
-    unit = functional.normalize(h, dim=1, eps=1e-6)
-    similarity = unit @ unit.T / temperature
-    index = torch.arange(len(h), device=h.device)
-    labels, known = labels.T, known.T
-    counted = known[:, :, None] & known[:, None, :] & (index[:, None] != index)
-    positive = counted & (labels[:, :, None] == labels[:, None, :])
-    lowest = torch.finfo(h.dtype).min / 2  # in place of -inf, whose gradient is not finite
-    total = torch.where(counted, similarity, lowest).logsumexp(2, keepdim=True)
-    number = positive.sum(2)
-    anchors = torch.where(positive, similarity - total, 0).sum(2) / number.clamp(min=1)
-    return -anchors.sum() / (number > 0).sum().clamp(min=1)
+    counted, alike = label_pairs(labels, known)
+    return pair_contrast(h, counted & alike, counted, temperature)

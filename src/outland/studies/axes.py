@@ -21,6 +21,7 @@ NEWER = (
     Row("LECI", "leci", group=_SINCE),
     Row("LECI, virtual node", "leci", {"backbone": {"virtual_node": True}}, _SINCE),
     Row("iMoLD", "imold", group=_SINCE),
+    Row("GALA", "gala", group=_SINCE),
     EVIDENCE,
 )
 
