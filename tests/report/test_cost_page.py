@@ -46,3 +46,20 @@ def test_only_columns_with_runs_have_a_place():
     assert "18 of 126 cells are there so far, 36 of 252 runs: all rows of motif-base." in text
     results.records = {}
     assert "Seconds a run" not in cost_page(results)
+
+
+def test_seconds_of_few_runs_on_another_device_are_left_out():
+    results = with_costs(made("cost", scores, seeds=3), {"CAL": 17.0}, {})
+    assert "left out" not in cost_page(results)
+    for runs in results.records.values():
+        for seed, run in runs.items():
+            runs[seed] = run.model_copy(update={"platform": {**run.platform, "device": "NVIDIA H200"}})
+    slow = results.records["CAL/motif-base"]
+    update = {"timing": {"seconds": 300.0}, "parameters": {"total": 2_000_000}}
+    slow[2] = slow[2].model_copy(update={"platform": {**slow[2].platform, "device": "cpu"}, **update})
+    text = cost_page(results)
+    seconds, parameters = text.partition("## Parameters")[::2]
+    assert "on NVIDIA H200 (377 runs) and a CPU (1 run);" in " ".join(seconds.split())
+    assert "Runs on a CPU are left out." in " ".join(seconds.split())
+    assert "| CAL | 17 (1.7×)<br>" in seconds
+    assert "| CAL | 1.333 (1.3×)<br>" in parameters

@@ -1,6 +1,9 @@
 """The page of what methods cost, docs/cost.md: seconds and size of every run that the table of results has."""
 
-from outland.report.findings import describe_progress, enumerated
+from collections import Counter
+from dataclasses import replace
+
+from outland.report.findings import describe_progress, device_name, devices_phrase, enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.published import paper_value
 from outland.studies import Column, Row
@@ -15,7 +18,9 @@ def cost_page(results: Results) -> str:
     rows = [row for row in results.rows if any(cell.row == row for cell in there)]
     parts = ["# Cost", filled(_introduction(results)), filled(describe_progress(results))]
     if there:
-        parts += ["## Seconds a run", filled(_SECONDS), _table(results, rows, columns, SECONDS)]
+        timed, others = _of_main_device(results)
+        left_out = f" Runs on {enumerated(others)} are left out." if others else ""
+        parts += ["## Seconds a run", filled(_SECONDS + left_out), _table(timed, rows, columns, SECONDS)]
         parts += ["## Parameters", filled(_PARAMETERS), _table(results, rows, columns, PARAMETERS)]
     return "\n\n".join(parts) + "\n"
 
@@ -29,12 +34,21 @@ _SECONDS = (
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 
 
+def _of_main_device(results: Results) -> tuple[Results, list[str]]:
+    """The results without runs on other devices than that of most, whose seconds do not compare; and these devices."""
+    devices = Counter(device_name(record) for runs in results.records.values() for record in runs.values())
+    main, *others = [device for device, _ in devices.most_common()]
+    records = {
+        name: {index: record for index, record in runs.items() if device_name(record) == main}
+        for name, runs in results.records.items()
+    }
+    return replace(results, records=records), sorted(others)
+
+
 def _introduction(results: Results) -> str:
-    records = [record for runs in results.records.values() for record in runs.values()]
-    devices = enumerated(sorted({record.platform.get("device", "an unnamed device") for record in records}))
     return (
         f"{results.study.question} The runs are those of the table of [results](results.md), "
-        f"which also says what methods bring, on {devices or 'no device'}; `make results` writes this page from their "
+        f"which also says what methods bring, on {devices_phrase(results)}; `make results` writes this page from their "
         "records. `outland study cost --report` has improvement, time and size side by side."
     )
 

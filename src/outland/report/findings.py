@@ -1,6 +1,7 @@
 """What the numbers of a study say, in sentences: how much is done, who beats the reference, planned tests, ranks."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -8,6 +9,7 @@ from outland.errors import counted
 from outland.studies.comparisons import Comparison, Effect, PlannedTest
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL, holm, min_p
+from outland.training import RunRecord
 
 
 def enumerated(names: Sequence[str]) -> str:
@@ -17,6 +19,20 @@ def enumerated(names: Sequence[str]) -> str:
     'ERM, IRM and DIR'
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def device_name(record: RunRecord) -> str:
+    """What a run was computed on."""
+    name = str(record.platform.get("device", "an unnamed device"))
+    return "a CPU" if name == "cpu" else name
+
+
+def devices_phrase(results: Results) -> str:
+    """What the runs were computed on; of several devices, how many runs on each."""
+    devices = Counter(device_name(record) for runs in results.records.values() for record in runs.values())
+    if len(devices) < 2:
+        return next(iter(devices), "no device")
+    return enumerated([f"{name} ({counted(count, 'run')})" for name, count in devices.most_common()])
 
 
 def describe_progress(results: Results) -> str:

@@ -16,7 +16,7 @@ from string import ascii_lowercase
 from outland.report.cost_page import cost_page
 from outland.report.deviations import Deviation, Remark, deviations, read_remarks, remark_on
 from outland.report.figures import ranks
-from outland.report.findings import describe_progress, enumerated, findings
+from outland.report.findings import describe_progress, devices_phrase, enumerated, findings
 from outland.report.findings_tables import difference_table, few_graphs_table, planned_table
 from outland.report.markdown import filled, pipe_table
 from outland.report.other_studies import other_studies
@@ -88,12 +88,11 @@ _FULL = (
 
 def _introduction(results: Results) -> list[str]:
     records = [record for runs in results.records.values() for record in runs.values()]
-    devices = enumerated(sorted({record.platform.get("device", "an unnamed device") for record in records}))
     torch = enumerated(sorted({record.platform.get("torch", "?") for record in records}))
     return [
         f"{results.study.title}. {results.study.question} `make results` computes every number on this page from the "
-        f"records of finished runs in `results/records/` (on {devices}, PyTorch {torch}). No setting was chosen "
-        "by a test score.",
+        f"records of finished runs in `results/records/` (on {devices_phrase(results)}, PyTorch {torch}). No "
+        "setting was chosen by a test score.",
         describe_progress(results),
     ]
 
