@@ -5,6 +5,7 @@ import json
 import math
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,8 @@ from tests.conftest import whole
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+import fidelity  # noqa: E402
+import thinning  # noqa: E402
 from develop import DATA_SEED, PUBLISHED_SEED, summary  # noqa: E402
 from draws import SIZES, dataset_of, make_draw, rank_of_group  # noqa: E402
 
@@ -78,6 +81,23 @@ def test_the_short_table_of_the_docs_is_that_of_the_log(label, method, words):
     cells = [f"{statistics.fmean(scores[draw]):.1f}" if draw in scores else "–" for draw in SHORT]
     assert cells.count("–") == (label == "CAL")
     assert f"| {label} | {' | '.join(cells)} |" in (ROOT / "docs" / "ours.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("block", "file", "table"),
+    [("thinning", "results/thinning.json", thinning.table), ("fidelity", "benchmarks/fidelity.json", fidelity.table)],
+)
+def test_tables_of_explanations_are_those_that_were_measured(block, file, table):
+    page = (ROOT / "docs" / "ours.md").read_text()
+    shown = page.partition(f"<!-- {block} -->\n")[2].partition(f"\n<!-- /{block} -->")[0]
+    assert shown == table(json.loads((ROOT / file).read_text()))
+    assert len(shown.splitlines()) > 5
+
+
+def test_both_trainings_have_as_many_networks():
+    rows = json.loads((ROOT / "results" / "thinning.json").read_text())
+    counts = Counter((row["draw"], row["training"]) for row in rows)
+    assert counts == {(draw, kind): 2 for draw in thinning.DRAWS for kind in thinning.KINDS}
 
 
 def test_a_summary_is_a_mean_over_seeds():
