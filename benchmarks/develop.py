@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -154,14 +155,14 @@ def main() -> None:
     device, started = find_device(arguments.device), time.time()
     done = {row["line"] for row in rows if row["data_seed"] == arguments.data_seed}
     lines = [line for each in arguments.file.read_text().splitlines() if (line := each.strip()) and line not in done]
-    names = {line.split()[0] for line in lines}
-    draws = {name: make_draw(name, arguments.data_seed, device) for name in names}
+    draw = cache(lambda name, read: make_draw(name, arguments.data_seed, device, read))  # with descriptors, or without
     width = arguments.width or (8 if device.type == "cuda" else 1)
     active: list[Experiment] = []
     while (lines or active) and time.time() - started < 60 * arguments.minutes:
         while lines and len(active) < width:
             line = lines.pop(0)
-            active.append(Experiment(line, draws[line.split()[0]], device))
+            splits = draw(line.split()[0], "backbone.descriptors=true" in line)
+            active.append(Experiment(line, splits, device))
         for experiment in list(active):
             if experiment.advance():
                 time.sleep(1e-5)  # a waiting loop leaves the core to others

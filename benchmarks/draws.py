@@ -14,6 +14,8 @@ molecules have (of Molhiv, whose scaffolds are not known here, some of the ten g
 molecules, halved at random by it. Shares are met to the molecule, so that a group may be cut in two: one scaffold of
 Molbbbp at most, but of Molhiv's few groups a large part, so that its draws are milder than scaffolds would be.
 
+Molecules have descriptors if they are asked for, as runs with `backbone.descriptors=true` do.
+
 `cmnist-VAL-TEST` divides the digits that CMNIST trains on by their five colours: it trains on three.
 """
 
@@ -40,7 +42,7 @@ def dataset_of(name: str) -> tuple[str, str]:
     return "motif", "size" if name in SIZES else "base"
 
 
-def make_draw(name: str, seed: int, device: torch.device) -> Splits:
+def make_draw(name: str, seed: int, device: torch.device, descriptors: bool = False) -> Splits:
     """The parts of a draw."""
     match dataset_of(name)[0]:
         case "motif":
@@ -48,7 +50,7 @@ def make_draw(name: str, seed: int, device: torch.device) -> Splits:
         case "cmnist":
             return _digits(name, seed, device)
         case dataset:
-            return _molecules(name, dataset, device)
+            return _molecules(name, dataset, device, descriptors)
 
 
 def _motif(name: str, seed: int, device: torch.device) -> Splits:
@@ -91,10 +93,12 @@ def _by_value(
     return Splits(splits.graphs, {**named, "test": drawn(test)[:TESTED]}, splits.schema, splits.source)
 
 
-def _molecules(name: str, dataset: str, device: torch.device) -> Splits:
+def _molecules(name: str, dataset: str, device: torch.device, descriptors: bool) -> Splits:
     _, domain, number = name.split("-")
+    changes = {"backbone": {"descriptors": descriptors}}
     by_domain = {
-        each: load_splits(RunSpec.make(dataset, "erm", each, "covariate"), device) for each in ("scaffold", "size")
+        each: load_splits(RunSpec.make(dataset, "erm", each, "covariate", changes=changes), device)
+        for each in ("scaffold", "size")
     }
     splits = by_domain[domain]
     graphs, index = splits.graphs, splits.parts["train"].cpu()

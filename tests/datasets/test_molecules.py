@@ -4,6 +4,7 @@ import hashlib
 import pytest
 import torch
 
+from outland.chem.descriptors import DESCRIPTOR_NAMES
 from outland.datasets import find_dataset
 from outland.errors import OutlandError
 
@@ -49,6 +50,21 @@ def test_molbbbp_size_follows_the_seed(cache, data):
     assert other["val"].sort().values.tolist() != splits["val"].sort().values.tolist()
     assert torch.cat([other["val"], other["test"]]).sort().values.equal(small.sort().values)
     assert splits.schema.environments == 10
+
+
+def test_molecules_may_have_their_descriptors(cache, data):
+    molbbbp = find_dataset("molbbbp")
+    splits = molbbbp.load_with_descriptors("scaffold", "covariate", cache=cache, data=data).check()
+    plain = molbbbp.load("scaffold", "covariate", cache=cache, data=data)
+    assert set(splits.graphs.extra) - set(plain.graphs.extra) == {"descriptors"}
+    assert all(splits[part].equal(plain[part]) for part in plain.parts)
+    assert splits.graphs.x.equal(plain.graphs.x)
+    values = splits.graphs.extra["descriptors"]
+    assert values.shape == (2039, len(DESCRIPTOR_NAMES))
+    weight = values[:, DESCRIPTOR_NAMES.index("ExactMolWt")]
+    assert weight[0].item() == pytest.approx(294.1261, abs=1e-3)
+    with pytest.raises(OutlandError, match="the graphs of motif are no molecules and have no descriptors"):
+        find_dataset("motif").load_with_descriptors("base", "covariate", cache=cache)
 
 
 HIV = {

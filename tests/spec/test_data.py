@@ -4,7 +4,7 @@ import pytest
 
 from outland.datasets import TableSettings
 from outland.errors import OutlandError
-from outland.spec import RunSpec, load_rows, load_splits
+from outland.spec import RunSpec, data_key, load_rows, load_splits
 from tests.conftest import SAMPLES
 
 
@@ -26,3 +26,15 @@ def test_all_rows_of_a_table_are_there_to_learn_from(cache):
     assert len(few["train"]) == 20
     with pytest.raises(OutlandError, match="motif is not a table"):
         load_rows(RunSpec.make("motif", "erm", domain="base"))
+
+
+def test_splits_are_shared_by_runs_that_read_the_same(cache, data):
+    def spec(*words):
+        return RunSpec.from_words("molbbbp", "erm", words, domain="scaffold")
+
+    same = spec(), spec("backbone.width=8"), spec("method.lr=0.1")
+    assert len({data_key(each) for each in same}) == 1
+    other = spec("data.limit=50"), spec("backbone.descriptors=true"), spec("data.seed=1")
+    assert len({data_key(each) for each in (*same, *other)}) == 4
+    splits = load_splits(spec("backbone.descriptors=true", "data.limit=50"), cache=cache, data=data)
+    assert splits.part("train").extra["descriptors"].shape == (50, 69)

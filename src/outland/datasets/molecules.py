@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from outland.chem.descriptors import DESCRIPTORS
 from outland.chem.featurizer import ATOMS, BONDS
 from outland.chem.packing import factorize, pack_molecules
 from outland.chem.prepared import load_molecules
@@ -43,15 +44,28 @@ class MoleculeSet(Dataset):
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
         """The splits under a shift of `domain`."""
+        return self._load(domain, kind, seed, cache, data, descriptors=False)
+
+    def load_with_descriptors(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """The same splits, with the molecules' descriptors in `extra`: a cache entry of their own."""
+        return self._load(domain, kind, seed, cache, data, descriptors=True)
+
+    def _load(
+        self, domain: str, kind: str, seed: int, cache: Cache | None, data: DataFolder | None, descriptors: bool
+    ) -> Splits:
         self.check(domain, kind)
         if self.frozen and seed != 123:
             name = type(self).__name__
             raise OutlandError(f"{name}'s splits are frozen as published, with seed 123: data.seed cannot be another")
         files = data or DataFolder()
         recipe = {"name": self.name, "sha256": self.raw.sha256, "recipe": 2}
+        if descriptors:
+            recipe["descriptors"] = DESCRIPTORS
 
         def build(key: Key) -> Splits:
-            graphs = self._read(files.fetch(self.raw))
+            graphs = self._read(files.fetch(self.raw), descriptors)
             return Splits(graphs, {"all": torch.arange(len(graphs))}, self.schema, key)
 
         entry = load_molecules(cache or Cache(), recipe, build, files.has(self.raw))
@@ -66,18 +80,20 @@ class MoleculeSet(Dataset):
         """The parts, and the environment of each graph."""
         raise NotImplementedError
 
-    def _read(self, path: Path) -> PackedGraphs:
+    def _read(self, path: Path, descriptors: bool) -> PackedGraphs:
+        options = replace(self.options, vector=descriptors, counts=False)
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [(row["smiles"], float(row[self.target])) for row in csv.DictReader(stream)]
         y = torch.tensor([label for _, label in rows])[:, None]
         packed, scaffolds = list[PackedGraphs](), list[str]()
-        for chunk in read_molecules([smiles for smiles, _ in rows], self.options, f"Reading {self.name}", len(rows)):
+        for chunk in read_molecules([smiles for smiles, _ in rows], options, f"Reading {self.name}", len(rows)):
             if chunk.indices:
                 index = torch.tensor(chunk.indices)
                 packed.append(pack_molecules(chunk.molecules, y[index], extra={"row": index}))
                 scaffolds += chunk.scaffolds
         graphs = PackedGraphs.concatenate(packed)
-        return replace(graphs, extra={**graphs.extra, "scaffold": factorize(scaffolds)}) if scaffolds else graphs
+        extra = {name: values for name, values in graphs.extra.items() if name != "fingerprint"}
+        return replace(graphs, extra={**extra, "scaffold": factorize(scaffolds)} if scaffolds else extra)
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str]:
         """The SMILES of these graphs, from the raw file."""

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
 
-from outland.errors import unknown
+from outland.errors import OutlandError, unknown
 from outland.graphs.cache import Cache
 from outland.graphs.packed import PackedGraphs
 from outland.graphs.splits import Splits
@@ -33,6 +33,13 @@ class Dataset:
     ) -> Splits:
         """The splits under a shift of `domain`, from the cache or from the raw files in `data`."""
         raise NotImplementedError
+
+    def load_with_descriptors(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """As `load`, of molecules with descriptors, which `backbone.descriptors` reads."""
+        sentence = f"the graphs of {self.name} are no molecules and have no descriptors: backbone.descriptors=false"
+        raise OutlandError(sentence)
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str] | None:
         """The SMILES of some of this dataset's graphs; None where they are no molecules."""

@@ -30,7 +30,7 @@ class BackboneSettings:
         init: PyTorch's `default`, or `kaiming` normal on every linear layer.
         heads: attention heads (GAT).
         alpha, theta: initial residual and identity mapping (GCNII).
-        descriptors: add a linear map of the graphs' descriptors to the readout, where they have any.
+        descriptors: add a linear map of the molecules' RDKit descriptors to the readout.
     """
 
     kind: BackboneName = "gin"

@@ -14,10 +14,17 @@ def load_splits(
     spec: RunSpec, device: torch.device | str = "cpu", cache: Cache | None = None, data: DataFolder | None = None
 ) -> Splits:
     """The splits that a spec names, checked, on a device."""
-    splits = find_dataset(spec.dataset, spec.table).load(spec.domain, spec.kind, spec.data.seed, cache, data)
+    dataset = find_dataset(spec.dataset, spec.table)
+    load = dataset.load_with_descriptors if spec.backbone.descriptors else dataset.load
+    splits = load(spec.domain, spec.kind, spec.data.seed, cache, data)
     if spec.data.limit is not None:
         splits = splits.limit(spec.data.limit, spec.data.seed)
     return splits.check().to(device)
+
+
+def data_key(spec: RunSpec) -> object:
+    """What `load_splits` goes by: specs with equal keys have equal splits."""
+    return spec.dataset, spec.domain, spec.kind, spec.data, spec.table, spec.backbone.descriptors
 
 
 def load_rows(spec: RunSpec, cache: Cache | None = None) -> Splits:

@@ -50,6 +50,8 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         return self._split(self._rows(domain, cache), domain, seed)
 
+    load_with_descriptors = load  # all tables have them
+
     def load_rows(self, domain: str, kind: str, cache: Cache | None = None) -> Splits:
         """All usable rows to learn from, as the part `train`, with environments as the user named them, if any.
 

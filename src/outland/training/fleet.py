@@ -14,7 +14,7 @@ import torch
 from outland.datasets import DataFolder
 from outland.devices import find_device
 from outland.graphs import Cache, Splits
-from outland.spec import RunSpec, load_splits
+from outland.spec import RunSpec, data_key, load_splits
 from outland.stopping import stop_on_sigterm
 from outland.training.callbacks import Callback
 from outland.training.capture import CaptureSlot
@@ -106,11 +106,11 @@ class _SharedSplits:
 
     def __init__(self, specs: Sequence[RunSpec], load: Callable[[RunSpec], Splits]) -> None:
         self._specs, self._load = specs, load
-        self._users = Counter(map(_data_key, specs))
+        self._users = Counter(map(data_key, specs))
         self._loaded: dict[object, Splits] = {}
 
     def load(self, spec: RunSpec) -> Splits:
-        key, kept = _data_key(spec), self.kept
+        key, kept = data_key(spec), self.kept
         if key not in self._loaded:
             self._loaded[key] = kept[key] if kept and key in kept else self._load(spec)
         if kept is not None:
@@ -120,11 +120,7 @@ class _SharedSplits:
 
     def drop(self, index: int) -> None:
         """The run at `index` has ended."""
-        key = _data_key(self._specs[index])
+        key = data_key(self._specs[index])
         self._users[key] -= 1
         if not self._users[key]:
             self._loaded.pop(key, None)
-
-
-def _data_key(spec: RunSpec) -> object:
-    return spec.dataset, spec.domain, spec.kind, spec.data, spec.table

@@ -11,7 +11,7 @@ from threading import Thread
 
 from outland.devices import find_device
 from outland.errors import OutlandError
-from outland.spec import load_splits
+from outland.spec import data_key, load_splits
 from outland.stopping import stop_on_sigterm
 from outland.studies.jobs import Job, JobOptions, execute_jobs
 from outland.studies.progress import StudyProgress
@@ -47,7 +47,7 @@ class LocalEngine:
 def _prepare_datasets(jobs: Sequence[Job], options: JobOptions) -> None:
     """Put each dataset into the cache once, for all processes; an error will be that of a run."""
     device = find_device(options.device)
-    specs = {(spec.dataset, spec.domain, spec.kind, spec.data): spec for job in jobs for spec in job.specs}
+    specs = {data_key(spec): spec for job in jobs for spec in job.specs}
     for spec in specs.values():
         with contextlib.suppress(Exception):
             load_splits(spec, device, options.cache, options.data)
