@@ -14,20 +14,25 @@ molecules have (of Molhiv, whose scaffolds are not known here, some of the ten g
 molecules, halved at random by it. Shares are met to the molecule, so that a group may be cut in two: one scaffold of
 Molbbbp at most, but of Molhiv's few groups a large part, so that its draws are milder than scaffolds would be.
 
+`bbbp-cluster-N` holds out clusters of molecules instead: k-means of their standardized descriptors, ten clusters, in an
+order drawn at random by N of those that have both classes. These cuts are harder: what is tested lies farther away.
+
 Molecules have descriptors if they are asked for, as runs with `backbone.descriptors=true` do.
 
 `cmnist-VAL-TEST` divides the digits that CMNIST trains on by their five colours: it trains on three.
 """
 
 import torch
+from sklearn.cluster import KMeans
 
 from outland.datasets.motif_shapes import BASES
-from outland.graphs import Splits
+from outland.graphs import PackedGraphs, Splits
 from outland.spec import RunSpec, load_splits
 
 SIZES = {"middle": ((0, 1), 2, 3), "large": ((0, 1, 2), 3, 4)}  # environments: train, val, test
 TRAIN, SCORED, TESTED = 12000, 1500, 3000
 MOLECULES = {"bbbp": "molbbbp", "hiv": "molhiv"}
+CLUSTERS, LEAST = 10, 5  # clusters of molecules, and molecules of either class that a held-out one has
 HELD_OUT, INSIDE = 0.3, 0.1  # shares of the molecules: in validation and test together, and in id validation
 COMMON = 0.05  # share of the molecules from which a scaffold is never held out
 
@@ -36,7 +41,7 @@ def dataset_of(name: str) -> tuple[str, str]:
     """The dataset of a draw, and the domain whose recipe its runs have."""
     family, *words = name.split("-")
     if family in MOLECULES:
-        return MOLECULES[family], words[0]
+        return MOLECULES[family], "size" if words[0] == "size" else "scaffold"
     if family == "cmnist":
         return "cmnist", "color"
     return "motif", "size" if name in SIZES else "base"
@@ -94,7 +99,8 @@ def _by_value(
 
 
 def _molecules(name: str, dataset: str, device: torch.device, descriptors: bool) -> Splits:
-    _, domain, number = name.split("-")
+    _, cut, number = name.split("-")
+    domain = dataset_of(name)[1]
     changes = {"backbone": {"descriptors": descriptors}}
     by_domain = {
         each: load_splits(RunSpec.make(dataset, "erm", each, "covariate", changes=changes), device)
@@ -106,7 +112,13 @@ def _molecules(name: str, dataset: str, device: torch.device, descriptors: bool)
         index = index[torch.isin(index, other.parts["train"].cpu())]
     random = torch.Generator().manual_seed(int(number))
     index = index[torch.randperm(len(index), generator=random)]
-    rank = rank_of_group(splits, index, random) if domain == "scaffold" else graphs.node_counts.cpu()[index]
+    match cut:
+        case "cluster":
+            rank = rank_of_cluster(dataset, graphs, index, int(number))
+        case "scaffold":
+            rank = rank_of_group(splits, index, random)
+        case _:
+            rank = graphs.node_counts.cpu()[index]
     index = index[rank.argsort(stable=True)]
     held_out = int(HELD_OUT * len(index))
     outside, inside = index[:held_out], index[held_out:]
@@ -129,3 +141,17 @@ def rank_of_group(splits: Splits, index: torch.Tensor, random: torch.Generator) 
     if "scaffold" in graphs.extra:
         ranks[counts > COMMON * len(index)] += len(counts)
     return ranks[group]
+
+
+def rank_of_cluster(dataset: str, graphs: PackedGraphs, index: torch.Tensor, number: int) -> torch.Tensor:
+    """Random ranks of clusters by descriptors, those last that hardly have one of the classes."""
+    changes = {"backbone": {"descriptors": True}}
+    values = load_splits(RunSpec.make(dataset, "erm", "scaffold", changes=changes)).graphs.extra["descriptors"][index]
+    values = ((values - values.mean(0)) / values.std(0).clamp(min=1e-6)).nan_to_num(0.0).clamp(-5, 5)
+    cluster = torch.from_numpy(KMeans(CLUSTERS, n_init=4, random_state=number).fit_predict(values.numpy())).long()
+    positive = graphs.y.cpu()[index, 0] > 0.5
+    least = torch.minimum(
+        torch.bincount(cluster[positive], minlength=CLUSTERS), torch.bincount(cluster[~positive], minlength=CLUSTERS)
+    )
+    ranks = torch.randperm(CLUSTERS, generator=torch.Generator().manual_seed(number))
+    return (ranks + CLUSTERS * (least < LEAST))[cluster]

@@ -39,6 +39,16 @@ def test_a_part_of_the_models_own_data_is_as_it_was_trained(motif, motif_model, 
         load_part(motif_model, "tset", cache)
 
 
+def test_a_part_of_another_domain_has_the_descriptors_that_the_model_reads(data, cache, tmp_path):
+    words = ["data.limit=40", "backbone.width=8", "train.epochs=1", "backbone.descriptors=true"]
+    spec = RunSpec.from_words("molbbbp", "erm", words, domain="scaffold")
+    run(spec, tmp_path, device="cpu", cache=cache, data=data)
+    model = load_model(RunFolder(tmp_path, spec).path)
+    graphs = load_part(model, "molbbbp/size:test", cache, data)
+    assert graphs.extra["descriptors"].shape == (len(graphs), 69)
+    assert model.predict(graphs.select(torch.arange(8))).outputs.isfinite().all()
+
+
 def test_parts_that_a_model_cannot_have(fitted, motif_model, cache):
     with pytest.raises(OutlandError, match="was trained on graphs in memory: name a table or DATASET/DOMAIN:PART"):
         load_part(fitted.model_, "test", cache)

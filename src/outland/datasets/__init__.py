@@ -73,9 +73,13 @@ class PartName:
         """Name of the dataset under its domain and kind."""
         return f"{self.dataset}/{self.domain}/{self.kind}"
 
-    def load(self, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None) -> Splits:
-        """All parts of the dataset."""
-        return find_dataset(self.dataset).load(self.domain, self.kind, seed, cache, data)
+    def load(
+        self, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None, descriptors: bool = False
+    ) -> Splits:
+        """All parts of the dataset, of molecules with descriptors if they are asked for."""
+        source = find_dataset(self.dataset)
+        load = source.load_with_descriptors if descriptors else source.load
+        return load(self.domain, self.kind, seed, cache, data)
 
 
 def select_part(splits: Splits, part: str, name: str) -> PackedGraphs:
