@@ -11,7 +11,7 @@ import typer
 from typer import Abort
 
 from outland import __version__
-from outland.cli import data, models, shift, study, train, tune
+from outland.cli import data, fit, models, shift, study, train, tune
 from outland.cli.options import Seed, paragraphs, setting_hint
 from outland.errors import OutlandError, printable, unknown
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
-for _command in (train.train, models.fit, models.predict, models.evaluate, models.explain, shift.shift):
+for _command in (train.train, fit.fit, models.predict, models.evaluate, models.explain, shift.shift):
     app.command(help=paragraphs(_command))(_command)
 
 

@@ -2,6 +2,7 @@
 
 import atexit
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,8 +21,10 @@ def _folder(path: Path | None) -> Path | None:
     return path
 
 
+_LONGEST = 120  # bytes of a name that is made of others
 Method = Annotated[str, typer.Option(help="NAME or NAME:PRESET from `outland list methods`, or FILE.py:CLASS.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Epochs = Annotated[int | None, typer.Option(help="Train for so many epochs instead.")]
 Limit = Annotated[int | None, typer.Option(help="Take at most so many graphs a part.")]
 Seed = Annotated[int, typer.Option(help="Decides everything random in the run.")]
@@ -173,6 +176,11 @@ def chosen_recipe(name: str | None, dataset: str, table: Any) -> Any:
     if table is None and dataset not in recipe.datasets:
         raise OutlandError(f"the recipe {name} is for {', '.join(recipe.datasets)}, not for {dataset}")
     return recipe
+
+
+def file_name(name: str) -> str:
+    """A name without odd characters and without two dashes in a row, short enough for a file."""
+    return re.sub(r"[^\w]+", "-", name).strip("-").encode()[:_LONGEST].decode(errors="ignore")
 
 
 def setting_hint(option: str, command: str) -> str:
