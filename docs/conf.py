@@ -9,6 +9,7 @@ from outland.settings import describe
 
 project = "outland"
 author = "The outland authors"
+copyright = f"2026, {author}"
 version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath"]
