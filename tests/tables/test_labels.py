@@ -83,10 +83,23 @@ def test_thousands_are_not_decimals():
     [
         (["1"] * 20, {}, "every label in 'y' is '1': there is nothing to tell apart"),
         (["active", ""] * 10, {}, "every label in 'y' is 'active'"),
-        ([str(n % 2) for n in range(14)] + ["ND"] * 4, {}, "22% of the labels in 'y' are no numbers, such as 'nd'"),
+        ([str(n % 2) for n in range(14)] + ["ND"] * 4, {}, "22% of the labels in 'y' are no numbers, such as 'ND'"),
         ([str(n) for n in range(60)], {"task": "multiclass"}, "over 50 different labels"),
         (["1", "2", "3"] * 5, {"task": "binary"}, "holds 3 different labels, not two"),
         (["a", "b", "c"] * 5, {"task": "regression"}, "holds names, such as 'a', not numbers"),
+        (
+            [f"{n}.5 uM" for n in range(40)],
+            {},
+            "most labels in 'y' are numbers with .* such as '0.5 uM': leave the num",
+        ),
+        ([f"{n}.5 uM" for n in range(60)], {}, "such as '0.5 uM': leave the number alone in its cell, in one unit"),
+        ([f"{n}.30 ± 0.1" for n in range(12)], {}, "such as '0.30 ± 0.1'"),
+        ([f'"{n},067"' for n in range(1, 13)], {}, "such as '1,067'"),
+        (
+            [f"Lot{n % 15}" for n in range(29)],
+            {},
+            "15 different labels in 29 rows, such as 'Lot0'; if they are classes",
+        ),
     ],
 )
 def test_labels_that_need_a_word(tmp_path, values, settings, words):
@@ -95,12 +108,40 @@ def test_labels_that_need_a_word(tmp_path, values, settings, words):
         load(write(tmp_path / "t.csv", text), tmp_path, **settings)
 
 
+def test_names_of_few_classes_may_begin_with_digits():
+    """More than ten names are asked about, unless they are no numbers and each stands in two rows or more."""
+    assert read(["2C9", "3A4", "1A2"])[1].classes == ("1A2", "2C9", "3A4")
+    assert read([f"Lot{n % 15}" for n in range(30)])[1].task.outputs == 15
+    assert read([f"{n}.5 uM" for n in range(40)], task="multiclass")[1].task.outputs == 40
+
+
+def test_classes_are_spelled_as_at_first():
+    labels, reader = read(["Inactive", "ACTIVE", "inactive", "Active"])
+    assert reader.classes == ("Inactive", "ACTIVE")
+    assert labels == [[0], [1], [0], [1]]
+
+
+def test_minus_is_a_label_beside_plus_and_else_a_gap():
+    labels, reader = read(["+", "-", "+", " - ", ""])
+    assert reader.classes == ("-", "+")
+    assert labels == [[1], [0], [1], [0], []]
+    assert read(["yes", "-", "no"])[0] == [[1], [], [0]]
+    with pytest.raises(OutlandError, match="may mean two: '\\+' and 'pos' for 1, '-' for 0"):
+        read(["+", "-", "pos"])
+    assert read(["+", "-", "pos"], merge=True)[0] == [[1], [0], [1]]
+
+
+def test_a_target_of_one_class_is_not_trained_beside_others():
+    with pytest.raises(OutlandError, match="every label in 'b' is 1: there is nothing to tell apart; train the others"):
+        infer_labels([{"a": "0", "b": "1"}, {"a": "1", "b": ""}], ["a", "b"])
+
+
 def test_labels_in_other_clothes(tmp_path):
     """1 and 1.0 are one class, Yes and YES too, and two numbers may stand for no and yes."""
     labels = infer_labels([{"y": text} for text in ("1", "1.0", "2", "3")], ["y"])
     assert labels.classes == ("1", "2", "3")
     labels = infer_labels([{"y": text} for text in ("Yes", "YES ", "no", "No")], ["y"])
-    assert labels.classes == ("no", "yes")
+    assert labels.classes == ("no", "Yes")
     labels = infer_labels([{"y": text} for text in ("1", "2", "2")], ["y"], "binary")
     assert labels.classes == ("1", "2")
     assert labels.read({"y": "2.0"}) == ([1.0], None)
@@ -117,7 +158,7 @@ WORDS = ["1", "active", "TRUE", "0", "Inactive", "no", "1", "0"]
 
 
 def test_words_that_mean_the_same_are_merged_if_one_says_so():
-    with pytest.raises(OutlandError, match="may mean two: '1', 'active' and 'true' for 1, '0', 'inactive'"):
+    with pytest.raises(OutlandError, match="may mean two: '1', 'active' and 'TRUE' for 1, '0', 'Inactive'"):
         read(WORDS)
     with pytest.raises(OutlandError, match="--merge-labels, or keep them apart with --task multiclass"):
         read(WORDS, task="binary")

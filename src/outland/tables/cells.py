@@ -6,8 +6,9 @@ _MISSING = {"", "na", "nan", "n/a", "none", "null", "?", "-"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 _LIMIT = re.compile(r"\s*(?:[<>]=?|=[<>]|[≤≥]|>>|<<)\s*(.+)")
+_QUANTITY = re.compile(r"\s*[~≈]?\s*[+-]?\d.*", re.DOTALL)
 POSITIVE = {"1", "1.0", "true", "yes", "active", "positive", "pos", "t", "y", "+"}
-NEGATIVE = {"0", "0.0", "false", "no", "inactive", "negative", "neg", "f", "n"}
+NEGATIVE = {"0", "0.0", "false", "no", "inactive", "negative", "neg", "f", "n", "-"}
 
 
 def is_missing(text: str) -> bool:
@@ -37,6 +38,11 @@ def parse_limit(text: str, decimal_comma: bool = False) -> float | None:
     """The number of a limit such as `>10` or `<= 5`, as assays report what is out of their range; None for others."""
     match = _LIMIT.fullmatch(text)
     return None if match is None else parse_number(match.group(1), decimal_comma)
+
+
+def is_quantity(text: str) -> bool:
+    """Whether a cell begins with a number and goes on with something else, as `3.2 uM`, `2.3 ± 0.1` or `10,573`."""
+    return _QUANTITY.fullmatch(text) is not None and parse_number(text) is None
 
 
 def parse_yes_no(text: str) -> float | None:

@@ -3,18 +3,20 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from outland.chem.smiles import has_invalid_utf8
 from outland.errors import OutlandError, counted, listed
 from outland.graphs import Task
-from outland.tables.cells import POSITIVE, is_missing, parse_limit, parse_number, parse_yes_no
+from outland.tables.cells import POSITIVE, is_missing, is_quantity, parse_limit, parse_number, parse_yes_no
 from outland.tables.reading import Cells
 
 TaskKind = Literal["auto", "binary", "multiclass", "regression"]
 Censored = Literal["ask", "drop", "value"]
 _MAX_CLASSES = 50
 _MAX_NUMBERED_CLASSES = 10
+_MAX_NAMED_CLASSES = 10  # above which names are looked at twice
 
 
 @dataclass
@@ -28,12 +30,34 @@ class _ColumnSummary:
     numeric: int = 0
     limits: int = 0  # labels such as `>10`
     limit: str = ""  # the first of them
+    quantities: int = 0  # labels such as `3.2 uM`
+    quantity: str = ""  # the first of them
+    minuses: int = 0  # cells that hold `-`, a label where others hold `+`, and else a gap
     numbers: set[float] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)  # in lower case, and as the first of them is spelled
+
+    @property
+    def example(self) -> str:
+        """One of the labels."""
+        return self.texts[min(self.texts)]
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether `-` is a label."""
+        return self.minuses > 0 and "+" in self.texts
 
     def add(self, text: str) -> None:
-        if is_missing(text) or has_invalid_utf8(text):
-            return
+        if text.strip() == "-":
+            self.minuses += 1
+        elif not is_missing(text) and not has_invalid_utf8(text):
+            self._add_label(text)
+
+    def finish(self) -> None:
+        """Take `-` as a label where there is `+`; all cells have been added."""
+        for _ in range(self.minuses if self.has_signs else 0):
+            self._add_label("-")
+
+    def _add_label(self, text: str) -> None:
         self.known += 1
         value = parse_number(text, self.decimal_comma)
         if value is None and self.merge:
@@ -45,8 +69,11 @@ class _ColumnSummary:
         elif parse_limit(text, self.decimal_comma) is not None:
             self.limits += 1
             self.limit = self.limit or text.strip()[:40]
+        elif is_quantity(text):
+            self.quantities += 1
+            self.quantity = self.quantity or text.strip()[:40]
         if len(self.texts) <= _MAX_CLASSES:
-            self.texts.add(text.strip().lower())
+            self.texts.setdefault(text.strip().lower(), text.strip())
 
     def is_numeric(self, task: str) -> bool:
         """Whether the labels are numbers, except for mistakes in single rows."""
@@ -55,7 +82,7 @@ class _ColumnSummary:
         self._ask_to_merge(task)
         share = (self.numeric + (self.limits if self.numeric else 0)) / self.known
         if 0.5 <= share < 0.9 and task == "auto":
-            example = min(text for text in self.texts if parse_number(text, self.decimal_comma) is None)
+            example = self.texts[min(text for text in self.texts if parse_number(text, self.decimal_comma) is None)]
             raise OutlandError(
                 f"{1 - share:.0%} of the labels in '{self.name}' are no numbers, such as {example!r}: "
                 "say what they are with --task binary, multiclass or regression"
@@ -69,7 +96,10 @@ class _ColumnSummary:
             return
         if all(parse_number(text) is not None for text in meanings):
             return  # TRUE is 1 wherever there are numbers
-        groups = [listed([repr(text) for text, value in meanings.items() if value == number]) for number in (1.0, 0.0)]
+        groups = [
+            listed([repr(self.texts[text]) for text, value in meanings.items() if value == number])
+            for number in (1.0, 0.0)
+        ]
         raise OutlandError(
             f"'{self.name}' holds {len(meanings)} different labels that may mean two: {groups[0]} for 1, "
             f"{groups[1]} for 0. Merge them with --merge-labels, or keep them apart with --task multiclass"
@@ -94,7 +124,24 @@ class _ColumnSummary:
             whole = all(value == int(value) for value in self.numbers)
             few = len(self.numbers) <= _MAX_NUMBERED_CLASSES
             return "multiclass" if whole and few and not self.limits else "regression"
+        self._check_names()
         return "binary" if len(self.texts) <= 2 else "multiclass"
+
+    def _check_names(self) -> None:
+        """Refuse names that are hardly meant for classes: numbers with something beside them, and a name for a row."""
+        if len(self.texts) <= _MAX_NAMED_CLASSES:
+            return
+        if 2 * self.quantities > self.known:
+            raise OutlandError(
+                f"most labels in '{self.name}' are numbers with something else beside them, such as {self.quantity!r}: "
+                "leave the number alone in its cell, in one unit for all rows; if they are names, say --task multiclass"
+            )
+        if len(self.texts) <= _MAX_CLASSES and 2 * len(self.texts) > self.known:
+            raise OutlandError(
+                f"the target column '{self.name}' holds neither numbers nor classes: {len(self.texts)} different "
+                f"labels in {counted(self.known, 'row')}, such as {self.example!r}; if they are classes all "
+                "the same, say --task multiclass"
+            )
 
 
 @dataclass(frozen=True)
@@ -103,8 +150,11 @@ class LabelReader:
 
     targets: tuple[str, ...]
     task: Task
-    classes: tuple[str, ...] = ()  # names in order and lower case, where labels are names or numbers of classes
+    classes: tuple[
+        str, ...
+    ] = ()  # names in order, where labels are names (whose case is nothing) or numbers of classes
     numeric: bool = True  # whether those names are numbers
+    signs: bool = False  # whether `-` is a label, and no gap
     decimal_comma: bool = False  # see `parse_number`
     merge: bool = False  # whether words for yes and no are 1 and 0
     censored: Censored = "ask"  # what a limit such as `>10` is, where numbers are asked for
@@ -114,7 +164,7 @@ class LabelReader:
         values = []
         for name in self.targets:
             text = row.get(name, "")
-            value = math.nan if is_missing(text) or self._is_dropped(text) else self._value(text)
+            value = math.nan if self._is_gap(text) or self._is_dropped(text) else self._value(text)
             if value is None:
                 return [], (name, text, self._reason())
             values.append(value)
@@ -123,6 +173,13 @@ class LabelReader:
             limit = any(self._is_dropped(row.get(name, "")) for name in self.targets)
             return [], (", ".join(self.targets), texts, "a limit, no measured value" if limit else "no label")
         return values, None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name.lower(): number for number, name in enumerate(self.classes)}
+
+    def _is_gap(self, text: str) -> bool:
+        return is_missing(text) and not (self.signs and text.strip() == "-")
 
     def _is_dropped(self, text: str) -> bool:
         limits = self.task.kind == "regression" and self.censored == "drop"
@@ -140,7 +197,7 @@ class LabelReader:
         value = self._number(text) if self.numeric else None
         if self.classes:
             name = text.strip().lower() if not self.numeric else None if value is None else f"{value:g}"
-            return float(self.classes.index(name)) if name in self.classes else None
+            return float(self._numbers[name]) if name in self._numbers else None
         if value is not None and self.task.kind == "binary" and value not in (0.0, 1.0):
             return None
         return value
@@ -171,6 +228,8 @@ def infer_labels(
     for row in rows:
         for name, summary in summaries.items():
             summary.add(row.get(name, ""))
+    for summary in summaries.values():
+        summary.finish()
     if len(targets) > 1:
         reader = _several_targets(summaries, task)
     else:
@@ -179,7 +238,8 @@ def infer_labels(
     if reader.task.kind == "regression":
         for summary in summaries.values():
             summary.check_limits(censored)
-    return replace(reader, decimal_comma=decimal_comma, merge=merge, censored=censored)
+    signs = any(summary.has_signs for summary in summaries.values())
+    return replace(reader, decimal_comma=decimal_comma, merge=merge, censored=censored, signs=signs)
 
 
 def _several_targets(summaries: dict[str, _ColumnSummary], task: TaskKind) -> LabelReader:
@@ -190,7 +250,7 @@ def _several_targets(summaries: dict[str, _ColumnSummary], task: TaskKind) -> La
         if task == "multiclass" or not summary.is_numeric(task) or (binary and not summary.numbers <= {0.0, 1.0}):
             words = None not in map(parse_yes_no, summary.texts)
             raise OutlandError(
-                f"several targets must all be 0/1 or all be numbers, and '{name}' is not ({min(summary.texts)!r}): "
+                f"several targets must all be 0/1 or all be numbers, and '{name}' is not ({summary.example!r}): "
                 f"train it on its own{', or read its words as 0 and 1 with --merge-labels' if words else ''}"
             )
     mixed = [name for name, kind in kinds.items() if kind == "binary"]
@@ -198,6 +258,12 @@ def _several_targets(summaries: dict[str, _ColumnSummary], task: TaskKind) -> La
         raise OutlandError(
             f"several targets must all be 0/1 or all be numbers: {listed(mixed)} {'is' if len(mixed) == 1 else 'are'} "
             "0/1 and others are not; train them apart, or say --task regression to take all as numbers"
+        )
+    constant = next((summary for summary in summaries.values() if binary and len(summary.numbers) == 1), None)
+    if constant is not None:
+        (number,) = constant.numbers
+        raise OutlandError(
+            f"every label in '{constant.name}' is {number:g}: there is nothing to tell apart; train the others alone"
         )
     outputs = len(summaries)
     joint = Task("binary", outputs, "rocauc") if binary else Task("regression", outputs, "rmse")
@@ -210,12 +276,15 @@ def _single_target(summary: _ColumnSummary, task: str) -> LabelReader:
     if task == "regression":
         if not numeric:
             raise OutlandError(
-                f"the target column '{summary.name}' holds names, such as {min(summary.texts)!r}, not numbers"
+                f"the target column '{summary.name}' holds names, such as {summary.example!r}, not numbers"
             )
         return reader
     if task == "binary" and numeric and summary.numbers == {0.0, 1.0}:
         return replace(reader, task=Task("binary", 1, "rocauc"))
-    names = [f"{value:g}" for value in sorted(summary.numbers)] if numeric else sorted(summary.texts)
+    texts = sorted(summary.texts)
+    if not numeric and task == "binary":
+        texts.sort(key=lambda text: text in POSITIVE)
+    names = [f"{value:g}" for value in sorted(summary.numbers)] if numeric else [summary.texts[text] for text in texts]
     if len(names) < 2:
         raise OutlandError(f"every label in '{summary.name}' is {names[0]!r}: there is nothing to tell apart")
     if len(names) > _MAX_CLASSES:
@@ -227,6 +296,4 @@ def _single_target(summary: _ColumnSummary, task: str) -> LabelReader:
         return replace(reader, task=Task("multiclass", len(names), "accuracy"), classes=tuple(names))
     if len(names) > 2:
         raise OutlandError(f"the target column '{summary.name}' holds {len(names)} different labels, not two")
-    if not numeric:
-        names.sort(key=lambda name: name in POSITIVE)
     return replace(reader, task=Task("binary", 1, "rocauc"), classes=tuple(names))

@@ -70,7 +70,7 @@ class SmilesTable(Dataset):
         """All usable rows as one part, from the cache where they were read before."""
         columns = {name: value for name, value in asdict(self.settings).items() if name not in ("file", "strict")}
         name = f"table-{Path(self.settings.file).name.split('.')[0]}"
-        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 4, **VECTOR, **columns}
+        recipe = {"name": name, "cluster": domain == "cluster", "recipe": 5, **VECTOR, **columns}
         table = load_molecules(cache or Cache(), recipe, self._read, has_raw=True)
         quarantine = table.source["quarantine"]
         if self.settings.strict and quarantine:
