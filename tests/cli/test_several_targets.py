@@ -110,6 +110,13 @@ def test_one_of_several_targets_is_explained_and_an_estimator_reads_all(outland,
         right = sum(row[f"label_{target}"] == row[f"outland_class_{target}"] for row in known)
         assert text.count('data-error="right"') == right
         assert text.count('data-error="wrong"') == len(known) - right
+    with (tmp_path / "new.csv").open("w") as stream:
+        stream.writelines(f"{text}\n" for text in ["smiles", *(row["smiles"] for row in rows[:4])])
+    done = outland("explain", "m", "new.csv", "--target", TOX[2], "--force", "--out", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert f"of {TOX[2]}; --target draws {TOX[0]} or {TOX[1]}" in done.stdout
+    text = (tmp_path / "page.html").read_text()
+    assert all(f">{float(row[f'outland_probability_{TOX[2]}']):.2f}</td>" in text for row in rows[:4])
     assert "Did you mean 'SR-MMP'" in outland("explain", "m", "test", "--target", "SR-MM", "--out", "p.html").stderr
     model = GraphClassifier.load(tmp_path / "m")
     smiles = [row["smiles"] for row in rows]

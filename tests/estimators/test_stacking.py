@@ -65,7 +65,8 @@ def test_numbers_are_the_mean_of_the_best_few():
     ]  # variances 9, 1.44 and 1: the mean of all has 1.27, of two 0.61
     assert combination.bias.tolist() == [0.0]
     far = combine(stacked[[0, 2]], y, NUMBER)
-    assert far.weights.tolist() == [0.0, 1.0]
+    assert far.weights.tolist() == [0.5, 0.5]  # one alone is no mean: it is compared with it
+    assert combine(stacked[2:], y, NUMBER).weights.tolist() == [1.0]
     combined, mean = cross_fitted([*stacked], y, torch.arange(4000) % 5, NUMBER)
     assert torch.equal(combined, mean)
     assert mean_loss(combined, y, NUMBER) == pytest.approx(0.61, abs=0.05)

@@ -51,14 +51,12 @@ def test_few_rows_cannot_run_into_a_bound():
 
 
 def test_a_class_of_few_rows_calibrates_nothing_and_says_so():
-    truth, y = draw_labels(200)
+    truth, _ = draw_labels(200)
     few = torch.cat([torch.ones(191, 1), torch.zeros(9, 1)])
     assert calibrate(truth, few, BINARY) == Calibration(
         (1.0,), (0.0,), "a class has 9 rows to fit them on, and 10 are needed"
     )
     assert "1 row to" in calibrate(truth, torch.cat([torch.ones(199, 1), torch.zeros(1, 1)]), BINARY).reason
-    three = Task("multiclass", 3, "accuracy")
-    assert calibrate(truth.repeat(1, 3), y.flatten().long(), three).reason.startswith("a class has 0 rows")
 
 
 def test_every_binary_target_has_its_own():
@@ -85,6 +83,20 @@ def test_the_classes_of_a_multiclass_task_share_one_temperature():
     assert calibration.temperature == (pytest.approx(4, rel=0.05),)
     assert calibration.offset[0] - calibration.offset[1] == pytest.approx(-0.5, abs=0.06)
     assert torch.allclose(calibration.probabilities(4 * truth, task).sum(1), torch.ones(len(y)))
+
+
+def test_a_rare_class_among_several_keeps_its_bias_and_shares_the_temperature():
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.randn(20_000, 3, generator=generator) - torch.tensor([0.0, 0.0, 7.0])
+    y = torch.multinomial(truth.softmax(1), 1, generator=generator).flatten()
+    assert int((y == 2).sum()) > 0
+    y[(y == 2).nonzero().flatten()[9:]] = 0
+    calibration = calibrate(4 * truth, y, Task("multiclass", 3, "accuracy"))
+    assert calibration.temperature == (pytest.approx(4, rel=0.05),)
+    assert (calibration.offset[2], calibration.reason) == (0.0, "")
+    few = torch.where(torch.arange(200) < 6, 1 + torch.arange(200) % 2, torch.zeros((), dtype=torch.long))
+    alone = calibrate(torch.randn(200, 3), few, Task("multiclass", 3, "accuracy"))
+    assert alone == Calibration((1.0,), (0.0,) * 3, "1 of 3 classes has the 10 rows that are needed to fit them on")
 
 
 def test_numbers_are_not_calibrated():

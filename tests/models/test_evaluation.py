@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from outland.errors import OutlandError
-from outland.estimators import GraphRegressor
+from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import PackedGraphs, Task
 from outland.models import evaluate_models
@@ -125,6 +125,24 @@ def test_the_mean_is_judged_on_the_held_out_rows():
     assert score.mean_error == pytest.approx(1 - model.model_.task.mean[0])  # all of them are 1
     assert score.score.value == pytest.approx(np.sqrt(np.square(model.predict(smiles[40:]) - 1).mean()))
     assert (score.metric, score.rare, score.calibration) == ("rmse", None, None)
+
+
+def test_the_commonest_of_several_classes_is_what_a_guess_says():
+    smiles = bbbp()[0][:60]
+    model = GraphClassifier("erm", epochs=1, backbone=SMALL, domain="random").fit(smiles, [*"abc"] * 20)
+    graphs = replace(read_inputs(smiles).graphs, y=torch.tensor([0] * 45 + [1] * 9 + [2] * 6))
+    (score,) = evaluate_models([model.model_], graphs)
+    assert (score.common_share, score.mean_error) == (0.75, None)
+
+    def may_be_chance(low: float | None, value: float = 0.8) -> bool:
+        return score.model_copy(update={"score": Interval(value=value, low=low)}).may_be_chance
+
+    assert [may_be_chance(0.7), may_be_chance(0.76), may_be_chance(None), may_be_chance(None, 0.75)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def spoiled(predictions: Predictions, rows: slice, value: float) -> Predictions:

@@ -7,7 +7,7 @@ import torch
 
 from outland.datasets import TableSettings
 from outland.errors import OutlandError
-from outland.estimators import GraphRegressor
+from outland.estimators import GraphClassifier, GraphRegressor
 from outland.graphs import Cache, Task
 from outland.models import load_model
 from outland.models.named_graphs import load_labelled_table, load_part, part_title
@@ -47,6 +47,16 @@ def test_a_part_of_another_domain_has_the_descriptors_that_the_model_reads(data,
     graphs = load_part(model, "molbbbp/size:test", cache, data)
     assert graphs.extra["descriptors"].shape == (len(graphs), 69)
     assert model.predict(graphs.select(torch.arange(8))).outputs.isfinite().all()
+
+
+def test_a_model_of_graphs_without_descriptors_has_parts_of_datasets(motif, cache):
+    graphs = motif.part("train").select(torch.arange(90))
+    model = GraphClassifier("erm", epochs=1, backbone=SMALL, domain="random")
+    model = model.fit(graphs.to_data_list(), graphs.y.tolist()).model_
+    assert model.spec.backbone.descriptors
+    part = load_part(model, "motif/base:test", cache)
+    assert len(part) == 3000
+    assert model.predict(part.select(torch.arange(8))).outputs.shape == (8, 3)
 
 
 def test_parts_that_a_model_cannot_have(fitted, motif_model, cache):

@@ -55,6 +55,19 @@ def test_a_hidden_node_is_the_average_training_node(model, graphs):
     assert torch.equal(model.predict(graphs).outputs, before)
 
 
+@pytest.mark.parametrize(("method", "settings"), [("evidence", {"walks": 6}), ("leci", {})])
+def test_every_encoder_of_atoms_sees_the_average_atom(method, settings, graphs):
+    """Also one beside the network's own: without it the mark of a hidden atom is a category that is none."""
+    model = GraphClassifier(method, method_params=settings, epochs=1, backbone=SMALL).fit(*bbbp()).model_
+    before = model.predict(graphs).outputs
+    result = Occlusion(model, graphs)
+    scores = result.scores([(0, ()), (0, (2,)), (2, (0, 3))])
+    assert scores.isfinite().all()
+    assert torch.allclose(scores[0], result.whole[0], atol=1e-5)
+    assert (scores[1:] - result.whole[[0, 2]]).abs().min() > 1e-6
+    assert torch.equal(model.predict(graphs).outputs, before)
+
+
 def test_blocks_change_nothing(model, graphs, monkeypatch):
     hidden = [(graph, (0,)) for graph in (0, 1, 2, 0, 2)]
     together = Occlusion(model, graphs).scores(hidden)

@@ -14,7 +14,7 @@ from outland.chem.counts import counts
 from outland.chem.elements import elements
 from outland.chem.featurizer import parse
 from outland.errors import OutlandError
-from outland.estimators import GraphRegressor
+from outland.estimators import GraphClassifier, GraphRegressor
 from outland.estimators.inputs import read_inputs
 from outland.graphs import Task
 from outland.models import evaluate_models, load_model
@@ -93,6 +93,17 @@ def test_a_regressor_writes_numbers(tmp_path):
     _, rows = predicted(model.model_, tmp_path)
     said = {row["smiles"]: row["outland_prediction"] for row in rows if row["outland_prediction"]}
     assert float(said[smiles[0]]) == pytest.approx(model.predict(smiles[:1])[0], rel=1e-4)
+
+
+def test_several_classes_have_a_probability_each(tmp_path):
+    smiles = bbbp()[0][:60]
+    model = GraphClassifier("erm", epochs=1, backbone=SMALL, domain="random").fit(smiles, [*"abc"] * 20)
+    _, rows = predicted(model.model_, tmp_path)
+    (row,) = [row for row in rows if row["smiles"] == smiles[0]]
+    written = {name: float(row[f"outland_probability_{name}"]) for name in "abc"}
+    assert [*written.values()] == pytest.approx(model.predict_proba(smiles[:1])[0], abs=2e-6)
+    called = max(written, key=written.__getitem__)
+    assert (row["outland_class"], float(row["outland_probability"])) == (called, written[called])
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,29 @@ def test_advice_on_a_model_that_could_not_be_judged_says_so(fitted):
     assert advise(replace(fitted.model_, assessment=assessment(None)), report(100))[0] == unknown
 
 
+def test_a_model_that_may_guess_is_not_trusted(judged):
+    guess = PartScore(
+        part="test",
+        target="A",
+        metric="rocauc",
+        rows=99,
+        groups=50,
+        rare=40,
+        score=Interval(value=0.55, low=0.4, high=0.7),
+    )
+    lines = advise(replace(judged, assessment=Assessment(scores=[guess])), report(95, 4, 1))
+    assert (lines[0], lines[-1]) == (
+        DISTRUST,
+        "  It may be no better than a guess on molecules that it was not trained on.",
+    )
+    good = guess.model_copy(update={"target": "B", "score": Interval(value=0.8, low=0.7, high=0.9)})
+    lines = advise(replace(judged, assessment=Assessment(scores=[guess, good])), report(95, 4, 1))
+    assert (lines[0], lines[-1]) == (
+        TRUST,
+        "  For A it may be no better than a guess on molecules that it was not trained on.",
+    )
+
+
 def test_a_model_without_distances_knows_nothing_of_unusual_rows(fitted):
     nothing = replace(fitted.model_, distance=None, assessment=None)
     assert advise(nothing, report(100)) == [

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from outland.estimators import FitResult, GraphRegressor
-from outland.models.comparison import STACK, Comparison, ContenderScore
+from outland.models.comparison import STACK, Comparison, ContenderScore, ReliabilityBin
 from outland.models.plain import Interval
 from outland.models.summary import Assessment, CalibrationCheck, PartScore
 from outland.report.fit_summary import advice, contender_table, summary_sentences
@@ -95,6 +95,8 @@ def test_how_good_a_model_is(result):
     assert (
         quality(0.8, "random", **accuracy) == "On 200 molecules drawn at random and not seen, 80.00 % are called right."
     )
+    common = quality(0.8, "random", common_share=0.75, **accuracy)
+    assert common.endswith("80.00 % are called right; always saying the commonest class is right in 75.00 %.")
 
 
 def test_what_was_delivered_and_left_out_is_said(result):
@@ -143,6 +145,38 @@ def test_advice_warns_where_it_should(result):
         "use it for new scaffolds, and expect about ROC-AUC 80.00 %; read its probabilities as a ranking, for they are "
         "off by 0.20 on average; with more --minutes it would try aia too."
     )
+
+
+def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(result):
+    def of(low: float) -> str:
+        score = Interval(value=0.8, low=low, high=0.9)
+        return advice(result(part_score(score, metric="accuracy", rare=None, common_share=0.75)))
+
+    assert of(0.7) == "do not rely on it for new scaffolds: it may be no better than a guess."
+    assert of(0.76) == "use it for new scaffolds, and expect about 80.00 % called right."
+
+
+def test_advice_on_several_targets_is_by_target(result):
+    good, better = part_score(0.8, target="A"), part_score(0.9, target="B")
+    poor = part_score(Interval(value=0.6, low=0.45, high=0.7), target="C")
+    few = part_score(0.8, rare=2, target="D")
+    assert (
+        advice(result(good, better))
+        == "use it for new scaffolds, and expect about ROC-AUC 80.00 % (A) and 90.00 % (B)."
+    )
+    assert advice(result(good, poor, few)) == (
+        "use it for new scaffolds, and expect about ROC-AUC 80.00 % (A); do not rely on C for new scaffolds: it may be "
+        "no better than a guess; get more labels of D before you rely on it there."
+    )
+    assert advice(result(few, few)).startswith("get more labels before you rely on it;")
+
+
+def test_too_few_rows_show_no_scores(result):
+    table = cells(contender_table(comparison().without_scores()))
+    assert [row[1:3] for row in table] == [["–", "delivered"], ["–", "–"], ["–", "–"], ["–", "–"]]
+    assert table[1][3] == "0.410"
+    hidden = comparison(reliability=[ReliabilityBin(mean_probability=0.5, observed_rate=0.4, rows=9)]).without_scores()
+    assert (hidden.reliability, hidden.calibration_error) == ([], None)
 
 
 def test_several_targets_have_names(result):

@@ -14,6 +14,7 @@ from outland.models.table_predictions import TableReport
 from outland.report.summaries import (
     evaluation_notes,
     evaluation_table,
+    flag_table,
     known_rows_notes,
     prediction_lines,
     print_record,
@@ -113,6 +114,12 @@ def test_rows_without_a_finite_prediction_are_mentioned(fitted):
     assert score_sentence(score).endswith(f"on 1,200 rows; {words}, whose predictions are not finite")
     none = score.model_copy(update={"score": Interval(value=None), "rows": 0})
     assert score_sentence(none).startswith(f"labels of y: 0 rows, too few to score; {words}")
+
+
+def test_few_rows_are_said_to_be_few(fitted):
+    few = part_score(score=Interval(value=0.8, low=0.7, high=0.9), rows=7, rare=2, part="far")
+    assert score_sentence(few).endswith("on 7 rows; the rows are too few to judge (7 rows)")
+    assert cells(flag_table(fitted.model_, [few]))[1] == ["far", "7", "too few to judge (7 rows)", "–"]
 
 
 def test_notes_on_few_rows_and_on_rows_of_the_training(fitted):

@@ -155,7 +155,11 @@ def explain(
     data: Graphs,
     smiles: Column = "",
     target: Annotated[
-        str | None, typer.Option(help=r"Column of labels, to see errors. \[default: as in training, if it is there]")
+        str | None,
+        typer.Option(
+            help=r"Target to explain, of a model of several; or a column of labels, to see errors. \[default: the "
+            "model's first target, with its labels if they are there]"
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help=r"HTML file to write. \[default: DATA-explained.html]")] = None,
     most: Annotated[
@@ -218,4 +222,4 @@ def explain(
     echo(f"{path}: {counted(len(explained.rows), loaded.kind[:-1])}{first}")
     if atoms is not None:
         echo(f"{atoms}: {counted(write_atoms(explained, atoms), 'atom')}")
-    echo("\n".join(row_notes(loaded, explained)))
+    echo("\n".join(row_notes(loaded, explained, loaded.target_index(target))))

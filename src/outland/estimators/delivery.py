@@ -142,7 +142,8 @@ def _assess(
     names = flags(replace(model, weights=tuple(judgement.weights.values())), predictions)
     share_far = None if names is None else names.count("far") / len(names)
     shift = _shift(held_out, rows.graphs, seed)
-    return Assessment(scores=scores, comparison=comparison, share_far=share_far, shift=shift)
+    shown = comparison if any(score.is_measured for score in scores) else comparison.without_scores()
+    return Assessment(scores=scores, comparison=shown, share_far=share_far, shift=shift)
 
 
 def _shift(held_out: HeldOut, graphs: PackedGraphs, seed: int) -> ShiftSummary | None:

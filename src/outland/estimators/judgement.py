@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from outland.errors import listed
 from outland.estimators.contenders import VECTOR_MODELS
 from outland.estimators.out_of_fold import HeldOut, OutOfFold
 from outland.estimators.stacking import combine, cross_fitted, mean_loss
@@ -44,7 +45,7 @@ class Judgement:
             return f"{best} was the only contender"
         if self.delivered == STACK:
             return (
-                f"the weighted mean of {_listed([*self.weights])} has the least loss on held-out rows, "
+                f"the weighted mean of {listed(self.weights)} has the least loss on held-out rows, "
                 f"{self.losses[STACK]:.3f}; the best contender alone, {best}, has {alone[best]:.3f}"
             )
         return (
@@ -132,7 +133,3 @@ def _events(outputs: Tensor, held_out: HeldOut) -> tuple[Array, Array]:
     labels = y.reshape_as(outputs)
     known = ~labels.isnan()
     return probabilities[known].numpy(), labels[known].double().numpy()
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

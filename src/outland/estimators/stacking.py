@@ -80,9 +80,9 @@ def combine(stacked: Tensor, y: Tensor, task: Task) -> Combination:
 
 
 def _mean_of_best(stacked: Tensor, y: Tensor, task: Task) -> Combination:
-    """The mean of the k contenders with the least loss, for the k that is best."""
+    """The mean of the k contenders with the least loss, for the k that is best; of two at least, where there are."""
     order = sorted(range(len(stacked)), key=lambda contender: mean_loss(stacked[contender], y, task))
-    counts = range(1, len(order) + 1)
+    counts = range(min(2, len(order)), len(order) + 1)
     best = min(counts, key=lambda count: mean_loss(stacked[order[:count]].mean(0), y, task))
     coefficients = torch.zeros(len(stacked), dtype=torch.double)
     coefficients[order[:best]] = 1 / best

@@ -60,41 +60,43 @@ def prior_offset(counts: list[int], draws: Sequence[float], task: Task) -> tuple
 def calibrate(z: Tensor, y: Tensor, task: Task, bias: bool = True) -> Calibration:
     """Temperatures and biases from outputs `z` `[G, outputs]` of rows not trained on, and their labels.
 
-    A target with fewer than ten rows of a class keeps T = 1 and b = 0, and `reason` says so. Without `bias` b is 0, and
-    the most probable class stays what it was.
+    A target with fewer than ten rows of one of two classes keeps T = 1 and b = 0, and `reason` says so. Of several
+    classes two need ten rows; one that has fewer keeps b = 0. Without `bias` b is 0, and the most probable class stays
+    what it was.
     """
     if task.kind == "regression":
         return Calibration.identity(task)
     z = z.double()
     if task.kind == "multiclass":
-        labels = y.flatten()
-        few = _fewest(labels, task.outputs)
-        if few < FEWEST:
-            return Calibration.identity(task, _reason(few))
-        temperature, offset = _fit(z, labels.long(), bias)
-        return Calibration((temperature,), tuple(offset))
+        return _calibrate_classes(z, y.flatten().long(), task, bias)
     fitted, reasons = [], []
     for logits, labels in zip(z.T, y.reshape_as(z).T, strict=True):
         known = ~labels.isnan()
-        few = _fewest(labels[known], 2)
+        few = int(torch.bincount(labels[known].long(), minlength=2).min())
         reasons += [_reason(few)] if few < FEWEST else []
         fitted.append(
-            (1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None], bias)
+            (1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None], [bias])
         )
     temperatures, offsets = zip(*fitted, strict=True)
     return Calibration(tuple(temperatures), tuple(offset[0] for offset in offsets), next(iter(reasons), ""))
 
 
-def _fewest(labels: Tensor, classes: int) -> int:
-    return int(torch.bincount(labels.long(), minlength=classes).min())
+def _calibrate_classes(z: Tensor, y: Tensor, task: Task, bias: bool) -> Calibration:
+    enough = torch.bincount(y, minlength=task.outputs) >= FEWEST
+    count = int(enough.sum())
+    if count < 2:
+        having = f"{count or 'none'} of {task.outputs} classes has the {FEWEST} rows that are needed to fit them on"
+        return Calibration.identity(task, having)
+    temperature, offset = _fit(z, y, [bias and each for each in enough.tolist()])
+    return Calibration((temperature,), tuple(offset))
 
 
 def _reason(rows: int) -> str:
     return f"a class has {rows} row{'s' * (rows != 1)} to fit them on, and {FEWEST} are needed"
 
 
-def _fit(z: Tensor, y: Tensor, bias: bool) -> tuple[float, list[float]]:
-    """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1."""
+def _fit(z: Tensor, y: Tensor, bias: Sequence[bool]) -> tuple[float, list[float]]:
+    """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1; which b are fitted."""
     from scipy.optimize import minimize
 
     def loss(values: Array) -> tuple[float, Array]:
@@ -109,7 +111,7 @@ def _fit(z: Tensor, y: Tensor, bias: bool) -> tuple[float, list[float]]:
         (gradient,) = torch.autograd.grad(total, parameters)
         return float(total.detach()), gradient.numpy()
 
-    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B) if bias else (0.0, 0.0)] * z.shape[1]
+    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B) if each else (0.0, 0.0) for each in bias]
     best = minimize(loss, np.zeros(1 + z.shape[1]), jac=True, bounds=bounds, method="L-BFGS-B").x
     return float(np.exp(best[0])), best[1:].tolist()
 

@@ -64,6 +64,12 @@ class Comparison(Plain):
     reliability: list[ReliabilityBin] = Field(default_factory=list)
     calibration_error: float | None = None
 
+    def without_scores(self) -> "Comparison":
+        """As it is shown where the rows are too few to judge by: what was chosen, and by which loss."""
+        none = {"score": Interval(value=None), "difference": Interval(value=None)}
+        contenders = [score.model_copy(update=none) for score in self.contenders]
+        return self.model_copy(update={"contenders": contenders, "reliability": [], "calibration_error": None})
+
     def of(self, name: str) -> ContenderScore:
         """The contender of that name."""
         return next(score for score in self.contenders if score.name == name)

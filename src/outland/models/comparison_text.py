@@ -66,7 +66,7 @@ def _reliability_lines(comparison: Comparison) -> list[str]:
     ]
     off = f"Probabilities of held-out rows are off by {comparison.calibration_error:.3f} on average"
     head = ["| said | came true | rows | |", "|---|---|---|---|"]
-    return ["", f"{off} (calibrated on the other folds):", "", *head, *rows]
+    return ["", f"{off} (calibrated on the other folds where their rows suffice):", "", *head, *rows]
 
 
 def _bar(share: float) -> str:

@@ -70,9 +70,9 @@ def score_predictions(
         known = ~np.isnan(y)
         columns = [_ranked(model, one, number) for model, one in zip(models, predictions, strict=True)]
         score = _score(models[0], columns, y, known, groups, seed)
-        mean_error = _mean_error(models[0], y[known], number)
+        guesses = _guesses(models[0], y[known], number)
         calibration = check_calibration(models[0], predictions[0], y, number)
-        named = {"part": part, "target": target, "calibration": calibration, "mean_error": mean_error}
+        named = {"part": part, "target": target, "calibration": calibration, **guesses}
         left_out = int((~np.isnan(labels[:, number]) & ~finite).sum())
         scores.append(score.model_copy(update={**named, "not_finite": left_out}))
     return scores
@@ -160,9 +160,13 @@ def _ranked(model: TrainedModel, predictions: Predictions, target: int) -> Array
     return column
 
 
-def _mean_error(model: TrainedModel, y: Array, target: int) -> float | None:
-    """RMSE of always predicting the training mean of a target; None where classes are predicted."""
-    return rmse(np.full_like(y, model.task.mean[target]), y) if model.task.mean and len(y) else None
+def _guesses(model: TrainedModel, y: Array, target: int) -> dict[str, float]:
+    """What the same answer for all rows scores: the training mean of a target, or the commonest of several classes."""
+    if len(y) and model.task.mean:
+        return {"mean_error": rmse(np.full_like(y, model.task.mean[target]), y)}
+    if len(y) and model.task.kind == "multiclass":
+        return {"common_share": float(np.bincount(y.astype(np.int64)).max() / len(y))}
+    return {}
 
 
 def check_calibration(

@@ -81,14 +81,18 @@ def explain_table(
     show: View = "contributions",
     towards: str | None = None,
 ) -> Explained:
-    """The first `most` rows of a table of molecules; `target` is its column of labels, by default the model's."""
+    """The first `most` rows of a table of molecules.
+
+    `target` is one of the model's targets, whose labels the table may have, or another column of labels.
+    """
     if model.kind != "molecules":
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
     smiles = smiles or find_smiles_column(path, model.targets, trained_column(model))
     require_smiles_column(path, smiles)
-    require_columns(path, [target] if target else [])
+    require_columns(path, [target] if target and target not in model.targets else [])
     number = model.target_index(target)
-    target = target or (model.targets[0] if model.targets[0] in column_names(path) else None)
+    target = target or model.targets[0]
+    target = target if target in column_names(path) else None
     table = list(islice(read_rows(path), most))
     options = MoleculeOptions(scaffold=False, vector=True, atoms=model.schema.node)
     chunks = list(read_molecules((row[smiles] for row in table), options, f"Reading {path.name}"))

@@ -25,7 +25,7 @@ def load_part(
         part = PartName.parse(name)
         splits = part.load(spec.data.seed, cache, data)
         _check_features(model, splits.schema, name)
-        if spec.backbone.descriptors:
+        if model.schema.descriptors:
             splits = part.load(spec.data.seed, cache, data, descriptors=True)
         return select_part(splits, part.part, part.splits)
     if spec.data_checksum:

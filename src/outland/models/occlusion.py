@@ -17,7 +17,7 @@ from outland.graphs.induced import induced_subgraphs
 from outland.methods import Method
 from outland.models.members import Member, Network
 from outland.models.model import TrainedModel
-from outland.nn import Encoder
+from outland.nn.layers import FeatureEncoder
 
 _MOST_NODES = 16_384  # evaluated at once
 Hidden = tuple[int, Sequence[int]]  # a graph, and those of its nodes that are hidden
@@ -147,9 +147,9 @@ def mean_outputs(model: TrainedModel, graphs: PackedGraphs) -> Tensor:
 
 @contextmanager
 def _average_inputs(method: Method, x: Tensor) -> Iterator[None]:
-    encoders = [module.features for module in method.modules() if isinstance(module, Encoder) and module.features]
     mark, handles = _mark(x.dtype), []
-    for features in encoders:
+    inputs = [getattr(module, "features", None) for module in method.modules()]
+    for features in dict.fromkeys(each for each in inputs if isinstance(each, FeatureEncoder)):
         with torch.inference_mode():
             average = features(x.to(next(method.parameters()).device)).mean(0)
         handles += _hooks(features, average, mark)

@@ -42,7 +42,7 @@ def new_columns(model: TrainedModel, coverage: Coverage | None = None) -> list[s
     """The columns that a prediction adds; where there are several targets, each has columns with its name."""
     asked = coverage is not None and coverage.share is not None
     if model.classes:
-        names = ["outland_probability", "outland_class", *(["outland_set"] if asked else [])]
+        names = ["outland_probability", "outland_class", *(["outland_set"] if asked else []), *_class_columns(model)]
     else:
         names = ["outland_prediction", *(["outland_low", "outland_high"] if model.conformal is not None else [])]
     known = {
@@ -54,6 +54,12 @@ def new_columns(model: TrainedModel, coverage: Coverage | None = None) -> list[s
     }
     predicted = [f"{name}{suffix}" for suffix in target_suffixes(model) for name in names]
     return [*predicted, *(name for name, is_known in known.items() if is_known), "outland_problem"]
+
+
+def _class_columns(model: TrainedModel) -> list[str]:
+    """The columns with the probability of each class, where there are three or more."""
+    several = len(model.classes) > 2
+    return [f"outland_probability_{name}" for name in model.classes] if several else []
 
 
 def target_suffixes(model: TrainedModel) -> list[str]:
@@ -114,6 +120,8 @@ def _add_classes(
         if sets is not None:
             inside = [[str(model.classes[label]) for label in np.flatnonzero(row)] for row in sets[:, number]]
             columns[f"outland_set{suffix}"] = ["|".join(names) or EMPTY_SET for names in inside]
+    for name, values in zip(_class_columns(model), probabilities.T, strict=False):
+        columns[name] = [f"{value:.6f}" for value in values]
 
 
 def _add_numbers(

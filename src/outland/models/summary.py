@@ -62,6 +62,7 @@ class PartScore(Plain):
         rare: rows of the rarer of two classes.
         calibration: of a classifier.
         mean_error: RMSE of always predicting the training mean, where numbers are predicted.
+        common_share: share of the commonest of three or more classes.
         not_finite: rows with a label that are left out, for a prediction of theirs is not finite.
     """
 
@@ -76,6 +77,7 @@ class PartScore(Plain):
     rare: int | None = None
     calibration: CalibrationCheck | None = None
     mean_error: float | None = None
+    common_share: float | None = None
     not_finite: int = 0
 
     @property
@@ -87,6 +89,22 @@ class PartScore(Plain):
             return ""
         few = counted(self.rows, "row") if self.rows < _FEWEST else f"{counted(self.rare, 'row')} of one class"
         return f"too few to judge ({few})"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a score, of rows enough to judge by."""
+        return self.score.value is not None and not self.too_few
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether the same answer for all rows may score as well: it lies within the interval, or above it."""
+        score = self.score
+        if self.metric == "rmse":
+            worst = score.value if score.high is None else score.high
+            return None not in (worst, self.mean_error) and worst >= self.mean_error  # type: ignore[operator]
+        worst = score.value if score.low is None else score.low
+        guess = 0.5 if self.metric == "rocauc" else self.common_share
+        return None not in (worst, guess) and worst <= guess  # type: ignore[operator]
 
     @property
     def left_out(self) -> str:

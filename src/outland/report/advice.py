@@ -1,6 +1,6 @@
 """Advice on whether to trust a model's predictions on a table: a verdict, and what it rests on under it."""
 
-from outland.errors import counted
+from outland.errors import counted, listed
 from outland.models import Assessment, TrainedModel
 from outland.models.messages import METRICS, flag_sentences, format_score
 from outland.models.summary import PartScore
@@ -49,9 +49,13 @@ def advise(
             f"Of training and this table, {gcs.covariate.mean:.0%} of the {model.kind} are of a kind that the other "
             f"has next to none of (GCS; {gcs.null.mean:.0%} by chance)."
         )
-    score, measured = _held_out_score(model.assessment)
+    scores = [] if model.assessment is None else model.assessment.of("test")
+    measured = [score for score in scores if score.is_measured]
+    poor = [score for score in measured if score.may_be_chance]
+    level = 2 if poor and len(poor) == len(measured) else level
     verdict = _VERDICTS[level] if level or measured else _UNKNOWN
-    return [verdict, *(f"  {line}" for line in [*evidence, *filter(None, [score])])]
+    evidence += filter(None, [_held_out_score(scores), _chance_sentence(poor, len(scores) > 1)])
+    return [verdict, *(f"  {line}" for line in evidence)]
 
 
 def _level(value: float, limits: tuple[float, float]) -> int:
@@ -80,16 +84,21 @@ def _shift_sentence(shift: TwoSample, noun: str, assessment: Assessment | None) 
     )
 
 
-def _held_out_score(assessment: Assessment | None) -> tuple[str, bool]:
-    """A sentence on the model's held-out scores, of all targets that have one, and whether there is any."""
-    scores = [] if assessment is None else [score for score in assessment.of("test") if score.score.value is not None]
-    measured = [score for score in scores if not score.too_few]
-    if len(scores) == 1 and not measured:
-        return f"Its own held-out molecules were {scores[0].too_few}.", False
+def _held_out_score(scores: list[PartScore]) -> str:
+    """A sentence on the model's held-out scores, of all targets that have one."""
+    scores = [score for score in scores if score.score.value is not None]
+    if len(scores) == 1 and scores[0].too_few:
+        return f"Its own held-out molecules were {scores[0].too_few}."
     if len(scores) == 1:
-        return f"Its {METRICS[scores[0].metric]} on held-out molecules was {_in_unit(scores[0])}.", True
+        return f"Its {METRICS[scores[0].metric]} on held-out molecules was {_in_unit(scores[0])}."
     texts = [f"{score.target} {score.too_few or f'{METRICS[score.metric]} {_in_unit(score)}'}" for score in scores]
-    return f"On its own held-out molecules: {'; '.join(texts)}." if texts else "", bool(measured)
+    return f"On its own held-out molecules: {'; '.join(texts)}." if texts else ""
+
+
+def _chance_sentence(poor: list[PartScore], several: bool) -> str:
+    """For which targets the same answer for all molecules may be as good."""
+    what = f"For {listed(score.target for score in poor)} it" if several else "It"
+    return f"{what} may be no better than a guess on molecules that it was not trained on." if poor else ""
 
 
 def _in_unit(score: PartScore) -> str:

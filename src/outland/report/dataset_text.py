@@ -1,5 +1,6 @@
 """A description of a dataset in sentences, to read before training."""
 
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from outland.errors import counted
 from outland.graphs import Splits
 from outland.progress import echo
+from outland.report.summaries import problem_lines
 from outland.storage.files import writable_folder
 from outland.tables.rows import write_quarantine
 
@@ -22,6 +24,8 @@ def describe_dataset(splits: Splits) -> list[str]:
         return lines
     quarantined = len(source["quarantine"])
     lines.append(f"{source['used']:,} of {source['rows']:,} rows are usable; {quarantined:,} set aside")
+    reasons = {row: f"column '{column}': {reason}" for row, column, _, reason in source["quarantine"]}
+    lines += problem_lines(Counter(reasons.values()), {reason: row for row, reason in reversed(reasons.items())})
     lines.append(f"task: {task.kind}, scored by {task.metric}; {_balance(splits)}")
     lines += _unscorable(splits)
     if source["duplicates"]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from outland.errors import counted
+from outland.errors import counted, listed
 from outland.models import TrainedModel
 from outland.models.contributions import Faithfulness
 from outland.models.explained_rows import Explained, ExplainedRow
@@ -116,9 +116,11 @@ def error_tolerance(model: TrainedModel, target: int = 0) -> tuple[float, str]:
     return model.task.std[target], "the spread of the labels in training"
 
 
-def row_notes(model: TrainedModel, explained: Explained) -> list[str]:
+def row_notes(model: TrainedModel, explained: Explained, target: int = 0) -> list[str]:
     """What the command line says of a page: what its colours are, how faithful, and rows known from training."""
     node, edge = node_and_edge(model)
+    others = [name for number, name in enumerate(model.targets) if number != target]
+    which = [f"of {model.targets[target]}; --target draws {listed(others, 'or')}"] if others else []
     if explained.show == "mask":
         assert model.method is not None
         note = constant_weights_note(*constant_weights(explained.rows), (f"{node}s", f"{edge}s"))
@@ -128,4 +130,4 @@ def row_notes(model: TrainedModel, explained: Explained) -> list[str]:
         if explained.faithfulness is not None:
             lines.append(faithfulness_sentence(explained.faithfulness, model.kind[:-1], node))
     seen = sum(row.is_training for row in explained.rows)
-    return [*lines, *training_rows_notes(seen, len(explained.rows))]
+    return [*which, *lines, *training_rows_notes(seen, len(explained.rows))]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from outland.errors import counted
+from outland.errors import counted, listed
 from outland.estimators.fitting import FitResult
 from outland.models import PartScore
 from outland.models.comparison import Comparison
@@ -100,7 +100,9 @@ def _quality(result: FitResult, score: PartScore) -> str:
         mean = f"always saying the training mean is off by {format_score(score.mean_error, 'rmse')}"
         return f"{beyond}, its predictions are off by {format_interval(value, 'rmse')}; {mean}."
     if score.metric == "accuracy":
-        return f"{beyond}, {format_interval(value, score.metric)} % are called right."
+        common = format_score(score.common_share, score.metric)
+        guess = "" if score.common_share is None else f"; always saying the commonest class is right in {common} %"
+        return f"{beyond}, {format_interval(value, score.metric)} % are called right{guess}."
     no, yes = result.model.classes
     return f"{beyond}, it ranks '{yes}' above '{no}' in {format_interval(value, score.metric)} % of pairs."
 
@@ -111,12 +113,18 @@ def advice(result: FitResult) -> str:
     assert assessment is not None
     scores, comparison = assessment.of("test"), assessment.comparison
     new = _HELD_OUT.get(result.model.spec.domain, "molecules")
-    if any(score.too_few or score.score.value is None for score in scores):
+    unknown = [score for score in scores if not score.is_measured]
+    poor = [score for score in scores if score.is_measured and score.may_be_chance]
+    good = [score for score in scores if score.is_measured and not score.may_be_chance]
+    if len(unknown) == len(scores):
         return "get more labels before you rely on it; these are too few to say how good it is."
-    if all(_may_be_chance(score) for score in scores):
-        return f"do not rely on it for new {new}: it may be no better than a guess."
-    words = [f"use it for new {new}, and expect about {_expected(scores)}"]
-    error = None if comparison is None else comparison.calibration_error
+    words = [f"use it for new {new}, and expect about {_expected(good, len(scores) > 1)}"] if good else []
+    if poor:
+        what = listed(score.target for score in poor) if len(scores) > 1 else "it"
+        words.append(f"do not rely on {what} for new {new}: it may be no better than a guess")
+    if unknown:
+        words.append(f"get more labels of {listed(score.target for score in unknown)} before you rely on it there")
+    error = None if comparison is None or not good else comparison.calibration_error
     if error is not None and error > _MISCALIBRATED:
         words.append(f"read its probabilities as a ranking, for they are off by {error:.2f} on average")
     if comparison is not None and comparison.left_out:
@@ -124,20 +132,13 @@ def advice(result: FitResult) -> str:
     return f"{'; '.join(words)}."
 
 
-def _may_be_chance(score: PartScore) -> bool:
-    """Whether the score's interval has what a guess gives."""
-    low, high = score.score.low, score.score.high
-    if score.metric == "rocauc":
-        return low is not None and low <= 0.5
-    return score.metric == "rmse" and None not in (high, score.mean_error) and high >= score.mean_error  # type: ignore[operator]
-
-
-def _expected(scores: list[PartScore]) -> str:
+def _expected(scores: list[PartScore], several: bool) -> str:
+    """What scores to expect, with the names of targets where there are several."""
     metric = scores[0].metric
-    values = [score.score.value for score in scores if score.score.value is not None]
-    mean = sum(values) / len(values)
+    unit = "" if metric == "rmse" else " %"
+    values = listed(
+        f"{format_score(score.score.value, metric)}{unit}{f' ({score.target})' if several else ''}" for score in scores
+    )
     if metric == "rmse":
-        return f"an error of {format_score(mean, metric)}"
-    if metric == "accuracy":
-        return f"{format_score(mean, metric)} % called right"
-    return f"{METRICS[metric]} {format_score(mean, metric)} %"
+        return f"an error of {values}"
+    return f"{values} called right" if metric == "accuracy" else f"{METRICS[metric]} {values}"

@@ -1,6 +1,7 @@
 """Scores of runs and models on the terminal, and what predicting gave, in tables and sentences."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -38,8 +39,7 @@ def prediction_lines(model: TrainedModel, report: TableReport, coverage: float |
     """How many rows there were, what could not be read, what rows were called and how unusual they are."""
     readable = report.rows - report.bad
     lines = [f"{report.out}: {counted(report.rows, 'row')} in {report.seconds:.0f} s; {report.bad:,} cannot be read"]
-    for reason, count in report.problems.most_common(3):
-        lines.append(f"  {counted(count, 'row')}: {reason} (first: row {report.first[reason]:,})")
+    lines += problem_lines(report.problems, report.first)
     several = len(model.targets) > 1
     for target, classes in report.classes.items():
         names = ", ".join(f"{name} {count:,}" for name, count in sorted(classes.items()))
@@ -56,6 +56,12 @@ def prediction_lines(model: TrainedModel, report: TableReport, coverage: float |
         weighted = ", weighted for the shift from training" if report.weighted else ""
         lines.append(f"{names} in {coverage or COVERAGE:.0%} of rows like those it was measured on{weighted}")
     return lines + training_rows_notes(report.training_rows, report.rows)
+
+
+def problem_lines(problems: Counter[str], first: Mapping[str, int]) -> list[str]:
+    """The three commonest reasons for which rows cannot be used, each with its first row, counted from 1."""
+    commonest = problems.most_common(3)
+    return [f"  {counted(count, 'row')}: {reason} (first: row {first[reason]:,})" for reason, count in commonest]
 
 
 def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str) -> Table:
@@ -84,9 +90,9 @@ def flag_table(model: TrainedModel, scores: Sequence[PartScore]) -> Table:
     table = Table("flag", *(["target"] if several else []), "rows", METRICS[metric], "95% interval")
     for score in scores:
         low, high = (format_score(number, metric) for number in (score.score.low, score.score.high))
-        interval = "–" if score.score.low is None else f"{low} to {high}"
+        interval = "–" if score.score.low is None or score.too_few else f"{low} to {high}"
         named = [score.part, *([score.target] if several else [])]
-        table.add_row(*named, f"{score.rows:,}", format_score(score.score.value, metric), interval)
+        table.add_row(*named, f"{score.rows:,}", score.too_few or format_score(score.score.value, metric), interval)
     return table
 
 
@@ -101,7 +107,8 @@ def score_sentence(score: PartScore) -> str:
     )
     unit = "" if metric == "rmse" else " %"
     found = f"{METRICS[metric]} {format_score(number.value, metric)}{unit}{between}"
-    return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}{left_out}"
+    few = f"; the rows are {score.too_few}" if score.too_few else ""
+    return f"labels of {score.target}: {found} on {counted(score.rows, 'row')}{few}{left_out}"
 
 
 def evaluation_notes(scores: Sequence[PartScore]) -> list[str]:
