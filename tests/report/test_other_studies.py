@@ -48,7 +48,23 @@ def test_a_section_has_what_is_there_and_its_comparisons():
     assert table.splitlines()[1].count("---:") == columns > 0
     assert "▲" in table
     assert "<br>*73.6 ± 5.2*" in table.replace("\N{NO-BREAK SPACE}", " ")
-    assert caption.startswith("Ours, and below it *the paper's* where it has any: mean ± standard deviation over seeds")
+    assert " ".join(caption.split()).startswith(
+        "Ours, and below it *the paper's* where it has any: mean ± standard deviation over 10 seeds, "
+        "the first ones where the first table has more, best in bold, ▲ ▼ better"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("tu", "10 folds, best"),
+        ("sensitivity", "10 seeds, the first"),
+        ("correlation", "10 seeds (3 on cmnist-color), the"),
+    ],
+)
+def test_a_caption_says_how_many_runs_a_cell_has(name, counts):
+    caption = " ".join(study_section(made(name, scores, seeds=None))[-1].split())
+    assert f"± standard deviation over {counts}" in caption
 
 
 def test_rows_of_a_group_stand_below_its_name():
@@ -73,7 +89,12 @@ def test_what_is_measured_beside_runs_is_shown_too():
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in ("covariate", "cost")])
 def test_every_study_can_have_a_section(name):
     results = made(name, scores, seeds=2)
-    if find_study(name).measure is None:
-        assert results.study.title in study_section(results)[0]
+    for cell in results.cells:
+        values = {quantity.name: 0.5 for quantity in results.study.quantities if quantity.read is None}
+        results.measurements[cell.name] = {seed: Measurement(values) for seed in range(2)}
     page = results_page(made("covariate", scores, seeds=2), [], other_studies({name: results}, [name]))
-    assert page.index("## What differs") < page.index("## Other studies") < page.index("## The same in full")
+    parts = ["## What differs", "## Other studies", f"\n### {results.study.title}\n", "## The same in full"]
+    assert [page.count(part) for part in parts] == [1] * 4
+    assert sorted(parts, key=page.index) == parts
+    section = page.partition(parts[2])[2].partition("\n## ")[0]
+    assert all(f"| {row.label} |" in section for row in results.rows)

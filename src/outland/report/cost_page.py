@@ -1,9 +1,8 @@
 """The page of what methods cost, docs/cost.md: seconds and size of every run that the table of results has."""
 
-from collections import Counter
 from dataclasses import replace
 
-from outland.report.findings import describe_progress, device_name, devices_phrase, enumerated
+from outland.report.findings import describe_progress, device_counts, device_name, devices_phrase, enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.published import paper_value
 from outland.studies import Column, Row
@@ -36,8 +35,7 @@ _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's,
 
 def _of_main_device(results: Results) -> tuple[Results, list[str]]:
     """The results without runs on other devices than that of most, whose seconds do not compare; and these devices."""
-    devices = Counter(device_name(record) for runs in results.records.values() for record in runs.values())
-    main, *others = [device for device, _ in devices.most_common()]
+    main, *others = [device for device, _ in device_counts(results)]
     records = {
         name: {index: record for index, record in runs.items() if device_name(record) == main}
         for name, runs in results.records.items()

@@ -27,12 +27,17 @@ def device_name(record: RunRecord) -> str:
     return "a CPU" if name == "cpu" else name
 
 
+def device_counts(results: Results) -> list[tuple[str, int]]:
+    """The devices that the runs were computed on, with the number of runs, those of most runs first."""
+    return Counter(device_name(record) for runs in results.records.values() for record in runs.values()).most_common()
+
+
 def devices_phrase(results: Results) -> str:
     """What the runs were computed on; of several devices, how many runs on each."""
-    devices = Counter(device_name(record) for runs in results.records.values() for record in runs.values())
+    devices = device_counts(results)
     if len(devices) < 2:
-        return next(iter(devices), "no device")
-    return enumerated([f"{name} ({counted(count, 'run')})" for name, count in devices.most_common()])
+        return devices[0][0] if devices else "no device"
+    return enumerated([f"{name} ({counted(count, 'run')})" for name, count in devices])
 
 
 def describe_progress(results: Results) -> str:
@@ -158,10 +163,11 @@ def _planned(results: Results, tests: Mapping[str, PlannedTest]) -> str:
 
 
 def _rivals(results: Results, tests: Mapping[str, PlannedTest]) -> str:
-    """How the planned row does against the best other row of each column."""
+    """How the planned row does against the best other of the paper's rows, column by column."""
     verbs: dict[Effect, str] = {"better": "it is ahead on", "worse": "it is behind on"}
     verbs["not shown"] = "no difference is shown on"
-    return f"**Against the best other method of a column** {'; '.join(_clauses(results, tests, verbs))}."
+    clauses = "; ".join(_clauses(results, tests, verbs))
+    return f"**Against the best other method of the paper**, column by column, {clauses}."
 
 
 def _certainty(results: Results, compared: Mapping[str, Mapping[str, Comparison]]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from outland.errors import counted
+from outland.report.findings import enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.score_tables import score_table
 from outland.studies import Column, Row
@@ -57,8 +59,18 @@ def _caption(results: Results, has_published: bool) -> str:
     ours = "Ours, and below it *the paper's* where it has any: mean" if has_published else "Mean"
     arrows = f", ▲ ▼ better or worse than {study.reference} by the test of the first table" if study.reference else ""
     note = results.power_note(study.quantities[0])
-    text = f"{ours} ± standard deviation over {study.repeats}, best in bold{arrows}. {note} {study.note}"
+    text = f"{ours} ± standard deviation over {_repeats(results)}, best in bold{arrows}. {note} {study.note}"
     return " ".join(text.split())
+
+
+def _repeats(results: Results) -> str:
+    """How many seeds or folds a cell has, by column where they differ, and which of those of the first table."""
+    study = results.study
+    counts = {column.label: max(study.default_count(row, column) for row in results.rows) for column in results.columns}
+    most = max(counts.values())
+    fewer = [f"{count} on {label}" for label, count in counts.items() if count < most]
+    number = counted(most, study.repeats[:-1]) + (f" ({enumerated(fewer)})" if fewer else "")
+    return number if study.repeats == "folds" else f"{number}, the first ones where the first table has more"
 
 
 def _values(results: Results, row: Row, column: Column) -> bool:

@@ -124,9 +124,10 @@ def _numbers(results: Results) -> list[str]:
     table = planned_table(results)
     if table:
         text = (
-            f"{study.planned} against {study.reference}, and against the best other method of each column, in points. "
-            "A planned test stands by itself; `corrected` is its p by Holm's method over the columns. The rival is "
-            "chosen by its test mean, which favours it: a lead over it is safely shown, a lag is not."
+            f"{study.planned} against {study.reference}, and against the best other method of the paper in each "
+            "column, in points. A planned test stands by itself; `corrected` is its p by Holm's method over the "
+            "columns. The rival is chosen by its test mean, which favours it: a lead over it is safely shown, a lag "
+            "is not."
         )
         parts += ["### Planned tests", filled(text), table]
     table = few_graphs_table(results)

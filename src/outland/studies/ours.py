@@ -30,7 +30,7 @@ STUDY = Study(
     ),
     columns=columns("motif-base", "motif-size", "molbbbp-scaffold"),
     figures=("bars", "learning"),
-    note="Evidence has walks and a maximum on Motif, and neither on molecules, where the readout is the mean of all "
-    "other methods: two of the last five rows are Evidence itself in every column. Atoms are categories, of which "
-    "nothing is mixed. The runs of ERM and of Evidence are those of the covariate table.",
+    note="Evidence has walks and a maximum on Motif, and neither on molecules, where the readout is the mean over "
+    "nodes, as in all other methods: two of the last five rows are Evidence itself in every column. Atoms "
+    "are categories, of which nothing is mixed. The runs of ERM and of Evidence are those of the covariate table.",
 )
