@@ -182,3 +182,17 @@ def test_settings_that_came_later_count_only_where_they_are_on():
     assert spec_key({**plain, "backbone": older}) == spec_key(plain) == spec().key
     keys = {spec(f"backbone.{word}").key for word in ("unit_readout=true", "masked_readout=true", "pool=max")}
     assert len(keys | {spec().key}) == 4
+
+
+def test_the_version_of_descriptors_counts_where_a_benchmarks_molecules_have_them(table, monkeypatch):
+    changes = {"backbone": {"descriptors": True}}
+    first = RunSpec.make("molbbbp", "erm", changes=changes)
+    others = [
+        RunSpec.make("molbbbp", "erm"),
+        RunSpec.make("t", "erm", table=table, changes=changes),
+        RunSpec.make("memory", "erm", domain="size", kind="covariate", data_checksum="a", changes=changes),
+    ]
+    keys = [spec_key(spec.to_json()) for spec in (first, *others)]
+    monkeypatch.setattr("outland.spec.run.DESCRIPTORS", "rdkit2d-another")
+    later = [spec_key(spec.to_json()) for spec in (first, *others)]
+    assert [before == after for before, after in zip(keys, later, strict=True)] == [False, True, True, True]

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from outland.chem.descriptors import DESCRIPTORS
 from outland.datasets import TableSettings, find_dataset
 from outland.errors import unknown
 from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
@@ -161,6 +162,8 @@ def spec_key(plain: Mapping[str, Any]) -> str:
     else:
         hashed.pop("code", None)
     hashed["backbone"] = {name: value for name, value in plain["backbone"].items() if value or name not in _LATER}
+    if hashed["table"] is None and not plain.get("data_checksum") and hashed["backbone"].get("descriptors"):
+        hashed["backbone"]["descriptors"] = DESCRIPTORS  # a benchmark's are of this version
     if hashed["table"] is not None:
         table = {name: value for name, value in hashed["table"].items() if name not in ("file", "strict")}
         hashed["table"] = {name: value for name, value in table.items() if (name, value) not in _BEFORE.items()}
