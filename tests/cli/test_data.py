@@ -43,6 +43,26 @@ def test_prepared_molecules_train_where_rdkit_and_raw_file_are_missing(outland, 
     assert not roots & {*MISSING}
 
 
+def test_prepared_descriptors_train_where_rdkit_is_missing(outland, bare, tmp_path, monkeypatch):
+    monkeypatch.setattr(Molbbbp, "raw", SAMPLE)
+    done = outland("data", "prepare", "molbbbp", "--data", str(SAMPLES), "--descriptors", "--out", "prepared")
+    assert done.returncode == 0, done.stderr
+    assert len([*(tmp_path / "prepared").iterdir()]) == 2  # without descriptors, and with
+    words = ["train", "molbbbp", "--device", "cpu", "--method", "erm", "--set", "backbone.descriptors=true"]
+    words += ["--set", "data.limit=20", "--set", "train.epochs=1", "--set", "backbone.width=8"]
+    before, _, after = bare(words, ["data", "import", "prepared"], words)
+    assert before.returncode == 2
+    assert "`outland data prepare --out` (with `--descriptors`" in " ".join(before.stderr.split())
+    assert after.returncode == 0, after.stderr
+    assert [*(tmp_path / "runs").glob("*/record.json")]
+
+
+def test_graphs_that_are_no_molecules_have_no_descriptors_to_prepare(outland, motif):
+    done = outland("data", "prepare", "motif", "--domain", "base", "--descriptors")
+    assert done.returncode == 2
+    assert "the graphs of motif are no molecules" in done.stderr
+
+
 def test_a_damaged_prepared_folder_is_refused(outland, tmp_path):
     (tmp_path / "motif-x").mkdir()
     (tmp_path / "motif-x" / "state.json").write_text("{}")

@@ -63,7 +63,7 @@ def test_molecules_may_have_their_descriptors(cache, data):
     assert values.shape == (2039, len(DESCRIPTOR_NAMES))
     weight = values[:, DESCRIPTOR_NAMES.index("ExactMolWt")]
     assert weight[0].item() == pytest.approx(294.1261, abs=1e-3)
-    with pytest.raises(OutlandError, match="the graphs of motif are no molecules and have no descriptors"):
+    with pytest.raises(OutlandError, match="the graphs of motif are no molecules and have no descriptors: leave out"):
         find_dataset("motif").load_with_descriptors("base", "covariate", cache=cache)
 
 

@@ -68,7 +68,8 @@ def rdkit() -> Any:
     except ImportError:
         raise OutlandError(
             "molecules need RDKit: pip install 'outland[molecules]', "
-            "or prepare them elsewhere with `outland data prepare --out` and `outland data import` them here"
+            "or prepare them elsewhere with `outland data prepare --out` (with `--descriptors`, where "
+            "backbone.descriptors is on) and `outland data import` them here"
         ) from None
     rdBase.DisableLog("rdApp.*")
     return Chem

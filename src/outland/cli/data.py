@@ -51,6 +51,9 @@ def prepare(
     split: options.Split = None,
     time: options.Time = None,
     strict: options.Strict = False,
+    descriptors: Annotated[
+        bool, typer.Option("--descriptors", help="Also with the descriptors that backbone.descriptors=true reads.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,6 +62,7 @@ def prepare(
     ] = None,
 ) -> None:
     """Generate or convert datasets into the cache, so that runs start at once; say what was found."""
+    from outland.datasets import DataFolder
     from outland.graphs import Cache
     from outland.graphs.portable import export_entry
     from outland.report.dataset_text import print_description
@@ -69,8 +73,10 @@ def prepare(
     columns |= {"split": split, "time": time, "strict": strict}
     cache = Cache()
     for dataset in datasets:
-        source, splits, _ = _load(dataset, domain, kind, seed, data, cache, **columns)
+        source, splits, (used, shift) = _load(dataset, domain, kind, seed, data, cache, **columns)
         print_description(splits, Path(f"{Path(dataset).name.split('.')[0]}-quarantine.csv"))
+        if descriptors:  # one entry, which all domains share
+            source.load_with_descriptors(used, shift, seed, cache, DataFolder(data))
         if out is not None and domain is None and not Path(dataset).is_file():
             for other in source.domains[1:]:
                 _load(dataset, other, kind, seed, data, cache)

@@ -38,8 +38,10 @@ class Dataset:
         self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
     ) -> Splits:
         """As `load`, of molecules with descriptors, which `backbone.descriptors` reads."""
-        sentence = f"the graphs of {self.name} are no molecules and have no descriptors: backbone.descriptors=false"
-        raise OutlandError(sentence)
+        raise OutlandError(
+            f"the graphs of {self.name} are no molecules and have no descriptors: leave out backbone.descriptors "
+            "or --descriptors"
+        )
 
     def smiles(self, graphs: PackedGraphs, data: DataFolder) -> list[str] | None:
         """The SMILES of some of this dataset's graphs; None where they are no molecules."""

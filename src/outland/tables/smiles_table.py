@@ -50,7 +50,11 @@ class SmilesTable(Dataset):
         self.check(domain, kind)
         return self._split(self._rows(domain, cache), domain, seed)
 
-    load_with_descriptors = load  # all tables have them
+    def load_with_descriptors(
+        self, domain: str, kind: str, seed: int = 123, cache: Cache | None = None, data: DataFolder | None = None
+    ) -> Splits:
+        """As `load`: the molecules of every table have descriptors."""
+        return self.load(domain, kind, seed, cache, data)
 
     def load_rows(self, domain: str, kind: str, cache: Cache | None = None) -> Splits:
         """All usable rows to learn from, as the part `train`, with environments as the user named them, if any.
