@@ -110,15 +110,20 @@ def _by_draw(cells: Cells, known: tuple[str, ...]) -> str:
 
 
 def _by_shift(cells: Cells) -> str:
-    """A column for each dataset and domain: means over its draws, how many, and the difference from ERM on them."""
+    """A column for each dataset and domain: means over its draws, the difference from ERM on them, and how many.
+
+    The difference is a dash where ERM has not run on all of them.
+    """
+    erm = cells.get("erm", {})
     shifts = sorted({draw.rpartition("-")[0] for found in cells.values() for draw in found})
 
     def entry(found: dict[str, list[dict[str, Any]]], shift: str) -> str:
         draws = [draw for draw in found if draw.startswith(f"{shift}-")]
         if not draws:
             return "–"
-        gain = statistics.fmean(_test(found[draw]) - _test(cells["erm"][draw]) for draw in draws)
-        return f"{_scores([row for draw in draws for row in found[draw]])}<br>*{gain:+.1f}, {len(draws)}*"
+        gains = [_test(found[draw]) - _test(erm[draw]) for draw in draws if draw in erm]
+        gain = f"{statistics.fmean(gains):+.1f}" if len(gains) == len(draws) else "–"
+        return f"{_scores([row for draw in draws for row in found[draw]])}<br>*{gain}, {len(draws)}*"
 
     return _markdown(shifts, {name: [entry(found, shift) for shift in shifts] for name, found in cells.items()})
 

@@ -124,6 +124,10 @@ def test_a_summary_of_molecules_is_beside_erm_on_the_same_draws():
     digits, molecules = summary(rows).split("\n\n")
     assert digits.splitlines()[2] == "| m | 40.5 / 1.0 |"
     assert molecules.splitlines()[2:] == ["| erm | 80.0 / 1.0<br>*+0.0, 3* |", "| m | 78.0 / 1.0<br>*+3.0, 2* |"]
+    without_one = [row for row in rows if not row["line"].startswith("bbbp-size-0 erm")]
+    without_any = [row for row in rows if " erm " not in row["line"]]
+    for some in (without_one, without_any):
+        assert summary(some).splitlines()[-1] == "| m | 78.0 / 1.0<br>*–, 2* |"
 
 
 def test_where_nothing_is_dropped_it_is_erm(motif, batch):

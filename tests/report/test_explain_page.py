@@ -137,6 +137,10 @@ def test_elements_that_training_never_had_are_named_at_the_flag(model, tmp_path)
     flags = re.findall(r'<span class="flag (\w+)">([^<]*)</span>', text)
     assert flags[1:] == [("far", "far: unseen Sn"), ("far", "far: unseen Hg Sn")]
     assert "unseen" not in flags[0][1]
+    without = replace(model, distance=None, expected_error=None)
+    text = explain_page(without, explain_table(without, path, "smiles"), "t.csv")
+    shown = re.findall(r'<span class="flag (\w*)">([^<]*)</span>', text)
+    assert shown == [("", ""), ("", "unseen Sn"), ("", "unseen Hg Sn")]
 
 
 def test_half_of_the_molecules_reach_full_colour():
