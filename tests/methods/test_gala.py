@@ -110,6 +110,10 @@ class TestGALA(MethodCase):
         assert (mask.node == 1).all()
         assert torch.allclose(method(batch), method.classifier(batch, mask), atol=1e-12)
 
+    def test_centres_must_remember_something(self):
+        with pytest.raises(OutlandError, match=r"method\.decay must be from 0\.001 to 0\.9999, not 0"):
+            built("gala", decay=0)
+
     def test_epochs_of_the_warm_up_are_not_selected(self, any_splits):
         method = built("gala", any_splits.schema, warm_up=0.5).float()
         run = Trainer(method, any_splits, dataclasses.replace(FRAME, epochs=3), 0)
@@ -191,7 +195,7 @@ class TestContrast:
         known = torch.ones_like(y, dtype=torch.bool) if known is None else known
         positive, negative = pairs_across(y, known, clusters)
         value = pair_contrast(self.h if h is None else h, positive, positive | negative, temperature)
-        return value.item(), gala.shares(positive, negative, known)
+        return value.item(), gala.pair_shares(positive, negative, known)
 
     @pytest.mark.parametrize(
         ("clusters", "temperature", "expected"),

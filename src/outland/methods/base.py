@@ -1,5 +1,6 @@
 """What a method is: a network, the losses it minimises, and the modules that each loss trains."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, cast, get_args
@@ -241,3 +242,8 @@ class Method(nn.Module, Generic[S]):
         for module in self.modules():
             if isinstance(module, Dropout):
                 module.generator, module.seeds = self.dropout_random, self.seeds
+
+
+def warm_up_epochs(share: float, epochs: int) -> int:
+    """How many of the first `epochs` are a warm-up of this share of them, rounded up."""
+    return math.ceil(share * epochs - 1e-9)

@@ -1,6 +1,5 @@
 """GALA: graphs of one class should look alike across what an assistant, a plain network, tells apart."""
 
-import math
 from typing import Annotated
 
 import torch
@@ -10,7 +9,7 @@ from torch.nn import functional
 
 from outland.errors import OutlandError
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
+from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms, warm_up_epochs
 from outland.methods.gsat import AttentionScore
 from outland.methods.parts.clusters import Clusters
 from outland.methods.parts.contrast import pair_contrast, pairs_across
@@ -36,7 +35,7 @@ class GALASettings(MethodSettings):
     clusters: Annotated[int, Field(ge=1, le=64)] = 3
     warm_up: Fraction = 0.1
     temperature: Annotated[float, Field(ge=1e-3)] = 1.0
-    decay: Annotated[float, Field(ge=0, le=0.9999)] = 0.99
+    decay: Annotated[float, Field(ge=1e-3, le=0.9999)] = 0.99
 
 
 class GALA(Method[GALASettings]):
@@ -76,7 +75,7 @@ class GALA(Method[GALASettings]):
 
     def barred_epochs(self, epochs: int) -> int:
         """Those of the warm-up."""
-        return math.ceil(self.settings.warm_up * epochs - 1e-9)
+        return warm_up_epochs(self.settings.warm_up, epochs)
 
     def is_warming_up(self, now: Progress) -> bool:
         """Whether the assistant is still trained."""
@@ -105,12 +104,12 @@ class GALA(Method[GALASettings]):
             terms["contrast"] = self.settings.alpha * pair_contrast(
                 h, positive, positive | negative, self.settings.temperature
             )
-            self.shares = shares(positive, negative, known)
+            self.shares = pair_shares(positive, negative, known)
         return terms
 
     @torch.no_grad()
     def groups(self, batch: GraphBatch, progress: Progress) -> Tensor:
-        """What the assistant takes each graph for: its cluster `[B, 1]`, or the class of each label `[B, T]`."""
+        """The group of each graph by the assistant: a cluster `[B, 1]`, or a predicted class of each label `[B, T]`."""
         if self.clusters is None:
             logits: Tensor = self.assistant(batch)
             return logits.argmax(1, keepdim=True) if self.schema.task.kind == "multiclass" else logits > 0
@@ -136,7 +135,7 @@ class GALA(Method[GALASettings]):
         return {"stable": Mask.on_edges(weight, batch).symmetric(batch)}
 
 
-def shares(positive: Tensor, negative: Tensor, known: Tensor) -> Terms:
+def pair_shares(positive: Tensor, negative: Tensor, known: Tensor) -> Terms:
     """Of known labels those with positive pairs, with both kinds; 1 for a batch without a positive pair, else 0."""
     anchors, opposed = positive.any(2).T, negative.any(2).T
     return {

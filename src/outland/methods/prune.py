@@ -1,6 +1,5 @@
 """PrunE: drop the edges that are easily recognised as uninformative, and leave the rest to the classifier."""
 
-import math
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -9,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
-from outland.methods.base import Method, MethodSettings, Progress, Terms
+from outland.methods.base import Method, MethodSettings, Progress, Terms, warm_up_epochs
 from outland.methods.parts.ranking import both_directions, rank_within_group
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, GraphNet, Mask, build_encoder
@@ -117,12 +116,12 @@ class PrunE(Method[PrunESettings]):
 
     def barred_epochs(self, epochs: int) -> int:
         """Those of the warm-up."""
-        return math.ceil(self.settings.warm_up * epochs - 1e-9)
+        return warm_up_epochs(self.settings.warm_up, epochs)
 
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The risk on what is kept, and the penalties of size and alignment; at first the risk of whole graphs."""
         settings = self.settings
-        if not progress.branch(lambda now: now.epoch >= settings.warm_up * now.epochs - 1e-9):
+        if progress.branch(lambda now: now.epoch < self.barred_epochs(now.epochs)):
             return {"risk": self.risk(self.classifier(batch), batch)}
         self.is_pruning.fill_(True)
         score = self.selector(batch)

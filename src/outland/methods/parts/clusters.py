@@ -1,4 +1,4 @@
-"""Clusters of embeddings that go by in batches."""
+"""Clusters of embeddings, found while training on batches of them."""
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ class Clusters(nn.Module):
 
     .. math:: c_i = \arg\max_k \frac{u_i^\top s_k}{\|s_k\|}, \quad s_k \leftarrow \beta s_k + \sum_{i:\,c_i = k} u_i
 
+    β is above 0: at 0 a centre that no row of a batch is next to would be lost.
     Of several processes that train one model together each has centres of its own part of the batches.
     """
 
