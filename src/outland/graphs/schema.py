@@ -60,7 +60,7 @@ class Task:
 
 @settings("schema")
 class Schema:
-    """All that a model must know of a set of graphs before it sees one.
+    """All that a model must know about a set of graphs before it sees one.
 
     Args:
         node, edge: their features; None for edges without any.

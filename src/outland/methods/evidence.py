@@ -1,4 +1,4 @@
-"""Evidence: gated nodes and edges, inputs that know of rings, a maximum, training on thinned and mixed graphs too."""
+"""Evidence: gated nodes and edges, inputs that show rings, a maximum, training on thinned and mixed graphs too."""
 
 from dataclasses import replace
 from typing import Literal

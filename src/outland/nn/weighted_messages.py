@@ -19,7 +19,7 @@ def weighted_messages(module: nn.Module, weight: Tensor) -> Iterator[None]:
 
     The weight multiplies those that the module gives its encoders itself, and gets a gradient. Weight 0 is the graph
     without the edge, except to what reads edges and passes no messages: means over a graph's edges (GSAT), a share of
-    them (DIR, CIGA), the edges of pooled graphs (StableGNN). Closed walks know of an edge that it is there, or not.
+    them (DIR, CIGA), the edges of pooled graphs (StableGNN). Closed walks only see whether an edge is there.
     """
 
     def before(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -163,7 +163,7 @@ def _correlation(trials: list[_TrialResult], epsilon: float) -> Estimate | None:
 
 
 def _notes(pair: Pair, settings: ShiftSettings, graphs: int, null: float) -> list[str]:
-    """What a person should know of the numbers: what was left out, and what makes them weak."""
+    """What a person should know about the numbers: what was left out, and what makes them weak."""
     notes = []
     if min(torch.bincount(pair.side)) > settings.most:
         notes.append(f"at most {settings.most:,} graphs a side are drawn in each trial (shift.most)")

@@ -10,7 +10,7 @@ from outland.graphs import Cache, Features, PackedGraphs, Schema, Splits, Task
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sets of graphs, and what a person should know of them."""
+    """Two sets of graphs, and what a person should know about them."""
 
     first: PackedGraphs
     second: PackedGraphs

@@ -23,7 +23,7 @@ def load_splits(
 
 
 def data_key(spec: RunSpec) -> object:
-    """What `load_splits` goes by: specs with equal keys have equal splits."""
+    """What `load_splits` depends on: specs with equal keys have equal splits."""
     return spec.dataset, spec.domain, spec.kind, spec.data, spec.table, spec.backbone.descriptors
 
 

@@ -15,7 +15,7 @@ from outland.studies.base import Cell
 
 
 class SearchedSpec(BaseModel):
-    """What a study needs to know of the spec that a search began from."""
+    """What a study needs to know about the spec that a search began from."""
 
     dataset: str
     domain: str
@@ -46,7 +46,7 @@ class BestTrial(BaseModel):
 
 
 class SearchReport(BaseModel):
-    """What a study needs to know of `search.json`."""
+    """What a study needs to know about `search.json`."""
 
     model_config = ConfigDict(strict=True)
     spec: SearchedSpec
