@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
-
 from benchmarks.halves import rocauc, selected_score, summary, tables
+from sklearn.metrics import roc_auc_score
 
 
 @pytest.fixture
@@ -27,12 +26,17 @@ def test_the_score_is_of_the_rest_at_the_epoch_that_is_best_on_validation(logits
     assert selected_score(twice, y, val) == 50  # of equals the last
 
 
-def test_a_table_has_a_cut_of_its_own_for_each_seed(logits, y):
-    found = tables([logits, logits], y, 30)
-    assert found.shape == (30, 2)
-    assert (found[:, 0] != found[:, 1]).mean() > 0.8
-    told = summary([logits, logits], y)
-    assert told["one cut"]["spread"] == 0
-    assert told["one cut"]["scores"] == [selected_score(logits, y, np.arange(20))] * 2
-    low, high = told["a cut a seed"]["means of tables, 2.5% to 97.5%"]
+def test_a_table_has_one_cut_for_all_seeds_or_one_for_each(logits, y):
+    own, shared = (tables([logits, logits], y, 30, shared=shared) for shared in (False, True))
+    assert own.shape == shared.shape == (30, 2)
+    assert (own[:, 0] != own[:, 1]).mean() > 0.8
+    assert (shared[:, 0] == shared[:, 1]).all()
+    assert (shared[:, 0] == own[:, 0]).all()  # the same cuts, so that methods and tables can be compared
+    told, means = summary([logits, logits], y, 30)
+    assert told["our cut"]["scores"] == [selected_score(logits, y, np.arange(20))] * 2
+    assert told["our cut"]["share of cuts below"] == (shared[:, 0] < told["our cut"]["mean"]).mean()
+    assert told["our cut"]["spread over seeds"] == told["another cut"]["spread over seeds"] == 0
+    assert told["a cut a seed"]["mean"] == pytest.approx(own.mean())
+    assert means["another cut"] == pytest.approx(shared[:, 0])
+    low, high = told["a cut a seed"]["2.5% to 97.5%"]
     assert low < told["a cut a seed"]["mean"] < high

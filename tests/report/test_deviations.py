@@ -18,12 +18,21 @@ def test_an_error_of_the_difference_has_both_sides():
     assert deviation.is_large
 
 
+def test_a_remark_has_the_numbers_that_were_measured(tmp_path):
+    (tmp_path / "m.json").write_text('{"erm": {"one cut": 84.456}}')
+    remark = '[[remarks]]\ncells = ["ERM/*"]\nmeasured = "m.json"\ntext = "It is {erm[one cut]:.1f}."\n'
+    (tmp_path / "remarks.toml").write_text(remark + '[[remarks]]\ncells = ["*/motif-*"]\ntext = "{so}"\n')
+    found = read_remarks(tmp_path / "remarks.toml", made("covariate", scores, seeds=1))
+    assert [one.text for one in found] == ["It is 84.5.", "{so}"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ('[[remarks]]\ncells = ["ERM/motif"]\ntext = "x"', "'ERM/motif' names no cell of the study covariate"),
         ("[[remarks]]\ncells = []", "is not a file of remarks"),
         ("remarks", "is not a file of remarks"),
+        ('[[remarks]]\ncells = ["ERM/*"]\nmeasured = "m.json"\ntext = "{a}"', "is not a file of remarks"),
     ],
 )
 def test_a_wrong_remark_gets_a_sentence(tmp_path, text, sentence):

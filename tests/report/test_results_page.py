@@ -128,7 +128,8 @@ def test_pages_of_records_of_several_studies(tmp_path):
         return None if row.group else scores(row, column, seed)
 
     (tmp_path / "results").mkdir()
-    shutil.copy(ROOT / "results" / "remarks.toml", tmp_path / "results")
+    for name in ("remarks.toml", "halves.json"):
+        shutil.copy(ROOT / "results" / name, tmp_path / "results")
     write_records(tmp_path / "results/records/covariate.jsonl.xz", made("covariate", some, seeds=None, newer=True))
     left_out = ("w/o gate", "w/o layer", "w/o thinning")  # "w/o walks" is Evidence itself on molecules
     parts = made("ours", lambda row, column, seed: 0.7 if row.label in left_out else None, seeds=None)

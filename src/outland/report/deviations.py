@@ -1,11 +1,13 @@
 """Where our numbers differ from the paper's by more than chance would, and what is known of the cause."""
 
+import json
 import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from outland.errors import OutlandError
 from outland.report.published import Published, paper_table, paper_value
@@ -62,17 +64,28 @@ class Remark:
 
 
 def read_remarks(file: Path, results: Results) -> list[Remark]:
-    """The remarks in a TOML file; an error for one that names no cell of the study."""
+    """The remarks in a TOML file; an error for one that names no cell of the study.
+
+    A remark's `measured` is a JSON file beside it, whose numbers stand in its text as `{name[name]:.1f}`.
+    """
     try:
         plain = tomllib.loads(file.read_text(encoding="utf-8"))["remarks"]
-        remarks = [Remark(tuple(one["cells"]), one["text"]) for one in plain]
-    except (OSError, ValueError, LookupError, TypeError) as problem:
+        remarks = [Remark(tuple(one["cells"]), _filled(one, file.parent)) for one in plain]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise OutlandError(f"{file} is not a file of remarks, each with `cells` and `text`: {problem}") from None
     for remark in remarks:
         for pattern in remark.cells:
             if not any(fnmatchcase(cell.name, pattern) for cell in results.cells):
                 raise OutlandError(f"{file}: '{pattern}' names no cell of the study {results.study.name}")
     return remarks
+
+
+def _filled(plain: dict[str, Any], folder: Path) -> str:
+    """A remark's text with the numbers of its JSON file, if it has one."""
+    text: str = plain["text"]
+    if "measured" not in plain:
+        return text
+    return text.format(**json.loads((folder / plain["measured"]).read_text(encoding="utf-8")))
 
 
 def remark_on(cell: str, remarks: Sequence[Remark]) -> Remark | None:
