@@ -85,6 +85,17 @@ def test_boosting_says_what_scikit_learn_says(classes):
         assert abs(binary.outputs(new)[:, 0].double().sigmoid().numpy() - expected[:, 1]).max() < 1e-6
 
 
+def test_boosting_on_too_few_rows_for_any_split_says_their_mean():
+    """A tree grows on 70 % of the rows, here three, and a leaf has three or more."""
+    graphs, _ = labelled(5)
+    boosting = fit_boosting(of_table(graphs, torch.arange(5.0)[:, None]), NUMBERS, 0, **FEW)
+    boosting.check()
+    assert torch.allclose(boosting.outputs(graphs)[:, 0], torch.tensor(2.0), atol=1.0)
+    assert boosting.outputs(graphs).unique().numel() == 1
+    classes = fit_boosting(of_table(graphs, torch.tensor([0, 0, 1, 1, 2])), Task("multiclass", 3, "accuracy"), 0, **FEW)
+    assert torch.allclose(classes.outputs(graphs).exp().sum(1), torch.ones(5))
+
+
 @pytest.mark.parametrize("fit", [fit_forest, fit_boosting])
 def test_each_target_learns_from_the_rows_where_it_is_known(fit):
     graphs, score = labelled(300)

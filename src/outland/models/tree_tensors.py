@@ -146,7 +146,8 @@ class _Plan:
         question[inner] = codes
         self.nodes, self.root, self.threshold = len(child), root, distinct["threshold"][:, None]
         features, starts = np.unique(distinct["feature"], return_index=True)
-        self.asked = list(zip(features, starts, [*starts[1:], len(distinct)], strict=True))
+        ends = [*starts, len(distinct)][1:]  # none where no tree asks anything
+        self.asked = list(zip(features, starts, ends, strict=True))
         self.levels: list[tuple[_Ints, _Ints, _Ints]] = []
         level = root
         while len(level := level[child[level] != level]) and len(self.levels) <= MAX_DEPTH:
