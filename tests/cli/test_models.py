@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 
@@ -136,6 +137,19 @@ def test_prediction_ends_with_the_shift_and_advice(outland, sample, model):
     assert "of the molecules are of a kind that the other has next to none of (GCS; " in more.stdout
     assert "A classifier" not in more.stdout
     assert "outland_probability is of '1'; a row is called so above one half" in done.stdout
+
+
+def test_no_shift_is_measured_from_a_few_training_rows(outland, sample, tmp_path):
+    smiles, labels = bbbp()
+    few = [row for label in (0, 1) for row in np.flatnonzero(np.array(labels) == label)[:9]]
+    (tmp_path / "few.csv").write_text("smiles,y\n" + "".join(f"{smiles[row]},{labels[row]}\n" for row in few))
+    words = ["--target", "y", "--method", "forest", "--domain", "random", "--folds", "2", "--out", "few"]
+    assert outland("fit", "few.csv", *words).returncode == 0
+    done = outland("predict", "few", "bbbp.csv", "--gcs")
+    assert done.returncode == 0, done.stderr
+    assert "bbbp-predicted.csv: 300 rows" in done.stdout
+    assert "A classifier" not in done.stdout
+    assert "GCS" not in done.stdout
 
 
 def test_a_score_on_training_rows_is_preceded_by_a_word_on_them(outland, sample, model):

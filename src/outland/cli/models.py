@@ -79,7 +79,7 @@ def predict(
         graphs, lines = report.sample_graphs(), _label_lines(report)
     else:
         report, graphs = predict_part(loaded, data, path, force=force, data=files, coverage=coverage)
-    enough = len(graphs) >= MIN_ROWS
+    enough = min(len(graphs), loaded.training.graphs.get("train", 0)) >= MIN_ROWS
     test = fast_shift(loaded, graphs, data=files) if shift and enough else None
     measured = shift_from_training(loaded, graphs, data=files) if gcs and enough else None
     lines = [*advise(loaded, report, test, measured), *prediction_lines(loaded, report, coverage), *lines]
