@@ -118,6 +118,10 @@ def test_one_of_several_targets_is_explained_and_an_estimator_reads_all(outland,
     text = (tmp_path / "page.html").read_text()
     assert all(f">{float(row[f'outland_probability_{TOX[2]}']):.2f}</td>" in text for row in rows[:4])
     assert "Did you mean 'SR-MMP'" in outland("explain", "m", "test", "--target", "SR-MM", "--out", "p.html").stderr
+    done = outland("explain", "m", "new.csv", "--target", "SR-HSE", "--force", "--out", "page.html")
+    assert done.returncode == 2
+    assert "unknown target of the model or column of new.csv 'SR-HSE'." in done.stderr
+    assert "Valid: NR-AhR, SR-ARE, SR-MMP, smiles" in done.stderr
     model = GraphClassifier.load(tmp_path / "m")
     smiles = [row["smiles"] for row in rows]
     written = np.array([[float(row[f"outland_probability_{target}"]) for target in TOX] for row in rows])

@@ -13,7 +13,7 @@ from torch import Tensor
 from outland.chem.featurizer import parse
 from outland.chem.packing import pack_molecules
 from outland.chem.smiles import MoleculeOptions, read_molecules
-from outland.errors import OutlandError
+from outland.errors import OutlandError, unknown
 from outland.graphs import PackedGraphs
 from outland.models.contributions import Faithfulness, contributions
 from outland.models.explanations import View, stable_mask
@@ -23,7 +23,7 @@ from outland.models.table_predictions import trained_column
 from outland.tables.columns import find_smiles_column
 from outland.tables.duplicates import are_training_rows
 from outland.tables.labels import parse_number
-from outland.tables.reading import Cells, column_names, read_rows, require_columns, require_smiles_column
+from outland.tables.reading import Cells, column_names, read_rows, require_smiles_column
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ def explain_table(
         raise OutlandError("this model reads graphs, not molecules: name a part of a dataset, as motif/base:test")
     smiles = smiles or find_smiles_column(path, model.targets, trained_column(model))
     require_smiles_column(path, smiles)
-    require_columns(path, [target] if target and target not in model.targets else [])
+    valid = {*model.targets, *column_names(path)}
+    if target and target not in valid:
+        raise unknown(f"target of the model or column of {path.name}", target, valid, most=10)
     number = model.target_index(target)
     target = target or model.targets[0]
     target = target if target in column_names(path) else None
