@@ -50,7 +50,7 @@ def test_what_is_given_up_is_said():
     assert seeds_note(plan, [5]) == ("a network has 1 seed in the model instead of 3",)
     assert seeds_note(plan, [2, 1]) == ("a network has 2 seeds in the model instead of 3",)
     assert seeds_note(plan, [1]) == seeds_note(plan, []) == ()
-    assert plan.left_out == {"aia": "4 min of computing would be needed with it, and 20 s were left"}
+    assert plan.left_out == {"aia": "4 min of processor time would be needed with it, and 20 s were left"}
 
 
 def test_epochs_that_the_user_fixed_stay():

@@ -41,9 +41,28 @@ def test_the_card_has_scores_where_they_were_taken(fitted):
         ),
     ]
     text = card(replace(fitted.model_, assessment=Assessment(scores=scores)))
-    assert "| validation | a\\_b | ROC-AUC | too few to judge (3 rows of one class) | – |" in text
-    assert "| held out | a\\_b | ROC-AUC | 80.00 | 70.00 to 90.00 |" in text
-    assert "On the held-out rows it said 50% on average where 55% are '1', and called 70% right." in text
+    assert "| validation | a\\_b | ROC-AUC | too few to judge (3 rows of one class) | – | 50.00 |" in text
+    assert "| held out | a\\_b | ROC-AUC | 80.00 | 70.00 to 90.00 | 50.00 |" in text
+    sentence = "On the held-out rows it said 50% on average where 55% are '1', and called 70% right (always '1': 55%)."
+    assert f"\n\n{sentence}" in text
+    assert "guess on molecules" not in text
+
+
+def test_the_card_has_a_sentence_for_each_target_and_says_what_may_be_a_guess(fitted):
+    check = CalibrationCheck(mean_probability=0.5, observed_rate=0.55, accuracy=0.7)
+    good = part_score("test", 0.8, 30, calibration=check)
+    poor = part_score("test", 0.6, 30, calibration=check).model_copy(
+        update={"target": "c", "score": Interval(value=0.6, low=0.4, high=0.8)}
+    )
+    text = card(replace(fitted.model_, assessment=Assessment(scores=[good, poor])))
+    assert "\n\nFor c it may be no better than a guess on molecules that it was not trained on." in text
+    assert [name for name in ("a\\_b", "c") if f"\n\n{name}: On the held-out rows" in text] == ["a\\_b", "c"]
+
+
+def test_seeds_of_one_contender_are_one_entry(fitted):
+    (member,) = fitted.model_.members
+    text = card(replace(fitted.model_, members=(member,) * 3, weights=(0.5, 0.25, 0.25)))
+    assert "The mean of 3 models, trained with outland: 100% aia (3 seeds); held-out rows" in text
 
 
 def test_the_card_mentions_held_out_rows_without_a_finite_prediction(fitted):

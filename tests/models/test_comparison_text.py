@@ -23,6 +23,6 @@ def test_the_card_says_what_was_delivered_and_why():
     assert "| ERM, 17 epochs | 80.00 | – | -5.00 | 0.450 | 25% |" in text
     assert "- aia was left out: no time" in text
     assert "- a note" in text
-    assert "off by 0.030 on average (calibrated on the other folds):" in text
+    assert "off by 0.030 on average (calibrated on the other folds where their rows suffice):" in text
     assert "| 25% | 50% | 1,200 | ██████████ |" in text
     assert "off by" not in comparison_section(comparison(metric="rmse", calibration_error=None))

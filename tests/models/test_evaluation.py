@@ -133,6 +133,9 @@ def test_the_commonest_of_several_classes_is_what_a_guess_says():
     graphs = replace(read_inputs(smiles).graphs, y=torch.tensor([0] * 45 + [1] * 9 + [2] * 6))
     (score,) = evaluate_models([model.model_], graphs)
     assert (score.common_share, score.mean_error) == (0.75, None)
+    called = model.model_.decisions(model.model_.predict(graphs))
+    right = [int((called[graphs.y == number] == number).sum()) for number in range(3)]
+    assert score.called_right == {"a": [right[0], 45], "b": [right[1], 9], "c": [right[2], 6]}
 
     def may_be_chance(low: float | None, value: float = 0.8) -> bool:
         return score.model_copy(update={"score": Interval(value=value, low=low)}).may_be_chance

@@ -23,11 +23,11 @@ def score(mean: float | None, observed: float = 0.53, accuracy: float = 0.6, rar
 
 def test_probabilities_that_break_their_word_are_called_a_ranking():
     assert calibration_sentence(score(0.86), "scaffold", ("0", "1")) == (
-        "On the held-out rows it said 86% on average where 53% are '1', and called 60% right: read its probabilities "
-        "as a ranking on new scaffolds."
+        "On the held-out rows it said 86% on average where 53% are '1', and called 60% right (always '1': 53%): read "
+        "its probabilities as a ranking on new scaffolds."
     )
-    assert calibration_sentence(score(0.6), "scaffold", ("0", "1")) == (
-        "On the held-out rows it said 60% on average where 53% are '1', and called 60% right."
+    assert calibration_sentence(score(0.1, 0.15), "scaffold", ("0", "1")) == (
+        "On the held-out rows it said 10% on average where 15% are '1', and called 60% right (always '0': 85%)."
     )
     assert calibration_sentence(score(0.9, 0.4, 0.4), "size", ("a", "b", "c")) == (
         "On the held-out rows it was 90% sure on average of the class it called, and called 40% right: read its "
@@ -45,6 +45,7 @@ def test_scores_are_in_per_cent_and_errors_are_not():
         "0.123",
     ]
     assert format_score(None, "rmse") == "–"
+    assert [format_score(number, "rmse") for number in (999.9994, 658325.635)] == ["999.999", "658,326"]
 
 
 def test_calibration_or_why_there_is_none(fitted):

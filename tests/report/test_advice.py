@@ -78,7 +78,7 @@ def test_elements_that_training_never_had_are_named(judged):
     table.unseen.update({"Hg": 1, "Pb": 1, "Bi": 1, "U": 1})
     table.with_unseen = 1
     names = "Sn in 2, Ba in 1, Hg in 1, Pb in 1, Bi in 1, and 1 more"
-    assert advise(without_flags, table)[2] == f"  1 row has an element that no training molecule has ({names})."
+    assert advise(without_flags, table)[1] == f"  1 row has an element that no training molecule has ({names})."
 
 
 def test_flags_by_expected_errors_have_shares_of_their_own(judged):
@@ -107,6 +107,10 @@ def test_advice_on_a_model_that_could_not_be_judged_says_so(fitted):
     assert advise(replace(fitted.model_, assessment=assessment(None)), report(100))[0] == unknown
 
 
+def test_what_a_table_has_in_common_with_training_is_no_number_below_one_half(judged):
+    assert "(fewer than half of the pairs; chance gives 50%)" in advise(judged, report(100), outcome(0.14, 0.9))[2]
+
+
 def test_a_model_that_may_guess_is_not_trusted(judged):
     guess = PartScore(
         part="test",
@@ -125,7 +129,7 @@ def test_a_model_that_may_guess_is_not_trusted(judged):
     good = guess.model_copy(update={"target": "B", "score": Interval(value=0.8, low=0.7, high=0.9)})
     lines = advise(replace(judged, assessment=Assessment(scores=[guess, good])), report(95, 4, 1))
     assert (lines[0], lines[-1]) == (
-        TRUST,
+        "Trust it as far as its held-out score, and do not trust it for A.",
         "  For A it may be no better than a guess on molecules that it was not trained on.",
     )
 
@@ -133,9 +137,10 @@ def test_a_model_that_may_guess_is_not_trusted(judged):
 def test_a_model_without_distances_knows_nothing_of_unusual_rows(fitted):
     nothing = replace(fitted.model_, distance=None, assessment=None)
     assert advise(nothing, report(100)) == [
-        "Little is new here, but how good the model is was not measured.",
-        "  How unusual rows are is not known.",
+        "Take it as a guess: neither how good the model is nor how unusual these rows are is known."
     ]
+    measured = replace(nothing, assessment=assessment(0.7))
+    assert advise(measured, report(100))[0] == "Trust it with care: how unusual these rows are is not known."
 
 
 def test_every_target_that_was_judged_is_named(fitted):

@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from outland.models.calibration import Calibration
 from outland.models.contributions import Faithfulness
 from outland.models.expected_error import ExpectedError, FlagErrors
 from outland.models.explained_rows import Explained, ExplainedRow, explain_table
+from outland.models.summary import Assessment, Interval, PartScore
 from outland.report.explain_notes import (
     columns_note,
     constant_summary,
@@ -34,7 +36,10 @@ def test_contributions_say_towards_what_and_how_faithful(fitted):
     assert "away from <b>1</b>" in text
     assert "stable" not in text
     assert lines[0] == "red: atoms that push towards 1; blue: away from it"
-    assert lines[1] == faithfulness_sentence(explained.faithfulness, "molecule", "atom")
+    assert lines[1] == faithfulness_sentence(explained.faithfulness, "molecule", "atom", "log-odds")
+    assert not any("--towards" in line for line in lines)
+    several = row_notes(fitted.model_, replace(explained, towards="the class called"))
+    assert several[2] == "substructures count for the class that each molecule is called; --towards CLASS is for one"
     assert lines[1] in text
     effects = [
         float(effect.replace("−", "-")) for effect in re.findall(r"<b>([+−][\d.e-]+)</b> in \d+ molecules", text)
@@ -43,6 +48,25 @@ def test_contributions_say_towards_what_and_how_faithful(fitted):
     assert up
     assert all(effect > 0 for effect in effects[:up])
     assert all(effect < 0 for effect in effects[up:])
+
+
+def test_columns_say_whether_probabilities_are_calibrated_and_may_be_a_guess(fitted):
+    model = replace(fitted.model_, calibration=Calibration((1.5,), (0.25,)))
+    assert "Probability is of “1”, calibrated on rows not trained on;" in columns_note(model, known=False)
+    without = replace(model, calibration=Calibration.identity(model.task, "too few"))
+    assert "Probability is of “1”, not calibrated;" in columns_note(without, known=False)
+    poor = PartScore(
+        part="test",
+        target="y",
+        metric="rocauc",
+        rows=90,
+        groups=40,
+        rare=40,
+        score=Interval(value=0.6, low=0.4, high=0.8),
+    )
+    assert "It may be no better than a guess" in columns_note(
+        replace(model, assessment=Assessment(scores=[poor])), False
+    )
 
 
 def test_a_mask_says_what_it_is_and_where_it_acts(fitted, monkeypatch):
@@ -63,8 +87,9 @@ def test_a_mask_says_what_it_is_and_where_it_acts(fitted, monkeypatch):
 @pytest.mark.parametrize(("low", "verdict"), [(0.1, "Faithful"), (-0.1, "Not shown to be faithful")])
 def test_only_what_beats_random_is_called_faithful(low, verdict):
     result = Faithfulness((0.5,) * 5, (0.2,) * 5, 0.3, low, 0.5, 80)
-    sentence = faithfulness_sentence(result, "molecule", "atom")
-    assert sentence.startswith(f"{verdict}: hiding the atoms that count most lowers a prediction by 0.3 ({low} to 0.5)")
+    sentence = faithfulness_sentence(result, "molecule", "atom", "log-odds")
+    start = f"{verdict}: hiding the atoms that count most lowers a prediction by 0.3 ({low} to 0.5; log-odds) more"
+    assert sentence.startswith(start)
     assert "80 molecules" in sentence
 
 

@@ -100,10 +100,10 @@ def test_how_good_a_model_is(result):
 
 
 def test_what_was_delivered_and_left_out_is_said(result):
-    compared = comparison(left_out={"aia": "9 min of computing would be needed"}, notes=["one", "two"])
+    compared = comparison(left_out={"aia": "9 min of processor time would be needed"}, notes=["one", "two"])
     assert sentences(result(part_score(0.8), compared=compared))[-3:] == [
         "Delivered: it is the best.",
-        "Left out: aia (9 min of computing would be needed).",
+        "Left out: aia (9 min of processor time would be needed).",
         "For want of time, one; two.",
     ]
 
@@ -130,7 +130,7 @@ def test_the_time_what_to_do_next_and_one_sentence_of_advice(result, fitted):
         "outland shift --model m NEW.csv",
     ]
     assert len({line.index("#") for line in after}) == 1
-    assert lines[-1] == "Advice: use it for new scaffolds, and expect about ROC-AUC 80.00 %."
+    assert lines[-1] == "Advice: use it for new scaffolds, and expect about ROC-AUC 80 %."
 
 
 def test_advice_warns_where_it_should(result):
@@ -142,9 +142,14 @@ def test_advice_warns_where_it_should(result):
     assert advice(result(number, domain="size")).startswith("do not rely on it for new sizes")
     off = comparison(calibration_error=0.2, left_out={"aia": "no time"})
     assert advice(result(part_score(0.8), compared=off)) == (
-        "use it for new scaffolds, and expect about ROC-AUC 80.00 %; read its probabilities as a ranking, for they are "
+        "use it for new scaffolds, and expect about ROC-AUC 80 %; read its probabilities as a ranking, for they are "
         "off by 0.20 on average; with more --minutes it would try aia too."
     )
+    failed = result(part_score(0.8), compared=comparison(failed={"aia": "no training row is of class 1"}))
+    assert "--minutes" not in advice(failed)
+    assert "Left out: aia (no training row is of class 1)." in sentences(failed)
+    wide = part_score(Interval(value=0.98, low=0.71, high=1234.5), metric="rmse", rare=None)
+    assert advice(result(wide)) == "use it for new scaffolds, and expect about an error of 0.98 (0.71 to 1,234)."
 
 
 def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(result):
@@ -153,7 +158,22 @@ def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(resul
         return advice(result(part_score(score, metric="accuracy", rare=None, common_share=0.75)))
 
     assert of(0.7) == "do not rely on it for new scaffolds: it may be no better than a guess."
-    assert of(0.76) == "use it for new scaffolds, and expect about 80.00 % called right."
+    assert of(0.76) == "use it for new scaffolds, and expect about 80 % (76 to 90) called right."
+
+
+def test_a_class_of_few_rows_is_no_class_to_rely_on(result):
+    by_class = {"low": [153, 180], "mid": [170, 212], "high": [1, 8]}
+    score = part_score(0.81, metric="accuracy", rare=None, common_share=0.53, called_right=by_class)
+    fit = result(score)
+    training = fit.model.training.model_copy(update={"class_counts": [180, 212, 8]})
+    model = replace(fit.model, classes=("low", "mid", "high"), training=training)
+    told = sentences(replace(fit, model=model))
+    assert "Called right by class: low 153 of 180, mid 170 of 212, high 1 of 8." in told
+    assert "Class high has fewer than 10 rows: too few to learn from or to judge by." in told
+    assert advice(replace(fit, model=model)) == (
+        "use it for new scaffolds, and expect about 81 % called right; do not rely on it for class high: too few rows "
+        "have it."
+    )
 
 
 def test_advice_on_several_targets_is_by_target(result):
@@ -161,11 +181,10 @@ def test_advice_on_several_targets_is_by_target(result):
     poor = part_score(Interval(value=0.6, low=0.45, high=0.7), target="C")
     few = part_score(0.8, rare=2, target="D")
     assert (
-        advice(result(good, better))
-        == "use it for new scaffolds, and expect about ROC-AUC 80.00 % (A) and 90.00 % (B)."
+        advice(result(good, better)) == "use it for new scaffolds, and expect about ROC-AUC 80 % for A and 90 % for B."
     )
     assert advice(result(good, poor, few)) == (
-        "use it for new scaffolds, and expect about ROC-AUC 80.00 % (A); do not rely on C for new scaffolds: it may be "
+        "use it for new scaffolds, and expect about ROC-AUC 80 % for A; do not rely on C for new scaffolds: it may be "
         "no better than a guess; get more labels of D before you rely on it there."
     )
     assert advice(result(few, few)).startswith("get more labels before you rely on it;")
@@ -190,4 +209,4 @@ def test_several_targets_have_names(result):
 
 def test_the_advice_on_several_classes_is_a_share(result):
     lines = summary_sentences(result(part_score(0.8, metric="accuracy", rare=None)), Path("m"), "t.csv")
-    assert lines[-1] == "Advice: use it for new scaffolds, and expect about 80.00 % called right."
+    assert lines[-1] == "Advice: use it for new scaffolds, and expect about 80 % called right."

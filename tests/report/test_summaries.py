@@ -4,11 +4,13 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from outland.estimators import GraphRegressor
 from outland.estimators.inputs import read_inputs
+from outland.models.conformal import Conformal
 from outland.models.summary import CalibrationCheck, Interval, PartScore
 from outland.models.table_predictions import TableReport
 from outland.report.summaries import (
@@ -18,6 +20,7 @@ from outland.report.summaries import (
     known_rows_notes,
     prediction_lines,
     print_record,
+    problem_lines,
     score_sentence,
 )
 from outland.tables.duplicates import text_hash
@@ -114,6 +117,37 @@ def test_rows_without_a_finite_prediction_are_mentioned(fitted):
     assert score_sentence(score).endswith(f"on 1,200 rows; {words}, whose predictions are not finite")
     none = score.model_copy(update={"score": Interval(value=None), "rows": 0})
     assert score_sentence(none).startswith(f"labels of y: 0 rows, too few to score; {words}")
+
+
+def test_a_class_too_rare_for_sets_is_named(fitted):
+    conformal = Conformal.of_classes(np.full((4, 2), 0.5), np.array([[0.0], [1.0]] * 2), fitted.model_.task, None)
+    training = fitted.model_.training.model_copy(update={"class_counts": [9, 200]})
+    model = replace(fitted.model_, conformal=conformal, training=training)
+    assert "holds the class in 90% of rows" in prediction_lines(model, report(), 0.9)[-1]
+    line = "too few rows for that are of 0, which every set holds"
+    assert prediction_lines(model, report(), 0.95)[-1] == line
+    rarer = replace(model, training=training.model_copy(update={"class_counts": [8, 200]}))
+    assert prediction_lines(rarer, report(), 0.9)[-1] == line
+
+
+def test_reasons_beyond_the_third_are_counted():
+    first = dict.fromkeys("abcde", 1)
+    assert problem_lines(Counter(a=5, b=4, c=3), first)[-1] == "  3 rows: c (first: row 1)"
+    assert problem_lines(Counter(a=5, b=4, c=3, d=2, e=2), first)[3:] == ["  4 rows for 2 other reasons"]
+    assert problem_lines(Counter(a=5, b=4, c=3, d=1), first)[3:] == ["  1 row for 1 other reason"]
+
+
+def test_several_classes_stand_beside_the_commonest(fitted):
+    score = part_score(
+        score=Interval(value=0.8),
+        metric="accuracy",
+        rare=None,
+        common_share=0.53,
+        called_right={"a": [3, 4], "b": [1, 9]},
+    )
+    rows = cells(evaluation_table(replace(fitted.model_, classes=("a", "b", "c")), [score], "t.csv"))
+    assert (rows[0][-1], rows[1][-1]) == ("commonest class", "53.00")
+    assert evaluation_notes([score]) == ["Called right by class: a 3 of 4, b 1 of 9."]
 
 
 def test_few_rows_are_said_to_be_few(fitted):

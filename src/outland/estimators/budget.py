@@ -126,7 +126,7 @@ def make_plan(costs: Costs, epochs: int, seconds: float, fixed_epochs: bool = Fa
                 notes = _notes(planned, epochs, folds, costs.first_repeat)
                 return Plan(networks, folds, planned, seeds, notes, left_out)
         left = f"{_duration(max(seconds, 0))} were left"
-        left_out[networks[-1]] = f"{_duration(needed)} of computing would be needed with it, and {left}"
+        left_out[networks[-1]] = f"{_duration(needed)} of processor time would be needed with it, and {left}"
         networks = networks[:-1]
     return Plan((), len(costs.fold_rows), 0, 0, (), left_out)
 

@@ -92,12 +92,12 @@ def fit(
             contenders, held_out = _out_of_fold(runner, names, plan)
             judgement = judge(contenders, held_out)
             comparison = compare(contenders, judgement, held_out, held_out.graphs(workshop.rows), spec.seed)
-            left_out = {**plan.left_out, **runner.failures}
             delivered = [
                 each.epochs for each in contenders if each.name in judgement.weights and each.name not in VECTOR_MODELS
             ]
             notes = [*plan.notes, *seeds_note(plan, delivered)]
-            comparison = comparison.model_copy(update={"left_out": left_out, "notes": notes})
+            given_up = {"left_out": dict(plan.left_out), "failed": dict(runner.failures), "notes": notes}
+            comparison = comparison.model_copy(update=given_up)
             model = deliver(runner, plan, contenders, held_out, judgement, comparison)
             check_mapped()  # nothing is delivered if the data have been changed on disk meanwhile
     return FitResult(model, time.perf_counter() - started)

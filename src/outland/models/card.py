@@ -9,10 +9,13 @@ from outland.models.messages import (
     METRICS,
     calibration_phrase,
     calibration_sentence,
+    chance_sentence,
+    class_sentence,
     conformal_phrase,
     distance_phrase,
     flag_sentences,
     format_score,
+    rare_sentence,
 )
 from outland.models.model import TrainedModel
 from outland.models.summary import PartScore
@@ -48,8 +51,13 @@ def _members(model: TrainedModel) -> str:
     if len(model.members) == 1:
         return f"Trained by {model.members[0].name}{citation} with outland"
     weights = model.weights or (1 / len(model.members),) * len(model.members)
-    shares = [f"{weight:.0%} {member.name}" for member, weight in zip(model.members, weights, strict=True)]
-    return f"The mean of {len(model.members)} models, trained with outland: {', '.join(shares)}"
+    shares: dict[str, list[float]] = {}
+    for member, weight in zip(model.members, weights, strict=True):
+        shares.setdefault(member.name, []).append(weight)
+    parts = [
+        f"{sum(each):.0%} {name}{f' ({len(each)} seeds)' if len(each) > 1 else ''}" for name, each in shares.items()
+    ]
+    return f"The mean of {len(model.members)} models, trained with outland: {', '.join(parts)}"
 
 
 def _training(model: TrainedModel) -> str:
@@ -79,12 +87,16 @@ def _training(model: TrainedModel) -> str:
 def _scores(model: TrainedModel) -> str:
     if model.assessment is None:
         return ""
-    lines = ["| rows | target | metric | this model | 95% interval |", "|---|---|---|---|---|"]
+    lines = ["| rows | target | metric | this model | 95% interval | a guess |", "|---|---|---|---|---|---|"]
     lines += [_score_row(score) for score in model.assessment.scores]
     classes = [escape(name) for name in model.classes]
     held_out = model.assessment.of("test")
-    sentences = [calibration_sentence(score, model.spec.domain, classes) for score in held_out[:1]]
-    sentences += [f"{escape(score.target)}: {score.left_out}." for score in held_out if score.left_out]
+    sentences = [chance_sentence(held_out, escape), rare_sentence(model, escape)]
+    for score in held_out:
+        own = [calibration_sentence(score, model.spec.domain, classes), class_sentence(score, escape)]
+        named = f"{escape(score.target)}: " if len(held_out) > 1 else ""
+        sentences += [f"{named}{sentence}" for sentence in own if sentence]
+        sentences += [f"{escape(score.target)}: {score.left_out}."] if score.left_out else []
     return "\n\n".join(["## How good it is", "\n".join(lines), *filter(None, sentences)])
 
 
@@ -94,7 +106,8 @@ def _score_row(score: PartScore) -> str:
         interval = f"{format_score(score.score.low, metric)} to {format_score(score.score.high, metric)}"
     value = score.too_few or format_score(score.score.value, metric)
     part = _PARTS.get(score.part, escape(score.part))
-    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} |"
+    guess = format_score(score.guess, metric)
+    return f"| {part} | {escape(score.target)} | {METRICS[metric]} | {value} | {interval} | {guess} |"
 
 
 def _usage(model: TrainedModel) -> str:

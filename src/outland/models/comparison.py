@@ -47,7 +47,8 @@ class Comparison(Plain):
         contenders: in the order of their loss.
         delivered: name of the one that is delivered.
         reason: why, in a sentence.
-        left_out: reasons by contender.
+        left_out: for want of time, reasons by contender.
+        failed: contenders that could not be trained, with the problem.
         notes: what was given up for want of time.
         reliability: of the delivered probabilities on held-out rows, calibrated on the other folds.
         calibration_error: mean difference of the two by bins; None for numbers.
@@ -60,6 +61,7 @@ class Comparison(Plain):
     delivered: str
     reason: str
     left_out: dict[str, str] = Field(default_factory=dict)
+    failed: dict[str, str] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
     reliability: list[ReliabilityBin] = Field(default_factory=list)
     calibration_error: float | None = None

@@ -52,7 +52,10 @@ def comparison_section(comparison: Comparison) -> str:
         share = "–" if score.weight is None else f"{score.weight:.0%}"
         value = format_score(score.score.value, metric)
         lines.append(f"| {contender_label(score)} | {value} | {interval} | {against} | {score.loss:.3f} | {share} |")
-    lines += ["", *(f"- {name} was left out: {reason}" for name, reason in comparison.left_out.items())]
+    if metric == "accuracy":
+        lines += ["", "Contenders are compared before calibration, which may change which class is called."]
+    left_out = comparison.left_out | comparison.failed
+    lines += ["", *(f"- {name} was left out: {reason}" for name, reason in left_out.items())]
     lines += [f"- {note}" for note in comparison.notes]
     return "\n".join(["## Contenders", "", *lines, *_reliability_lines(comparison)]).rstrip()
 

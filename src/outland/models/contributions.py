@@ -16,6 +16,7 @@ from outland.models.occlusion import Hidden, Occlusion
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of a graph's nodes that are hidden
 _DRAWS, _MOST = 4, 100
 Array = npt.NDArray[np.float64]
+CALLED = "the class called"  # what contributions push towards where there are several and none is named
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def towards_phrase(model: TrainedModel, target: int = 0, towards: str | None = N
     if not model.classes:
         return f"a higher {model.targets[target]}"
     if towards is None and len(model.classes) > 2:
-        return "the class called"
+        return CALLED
     column = "" if model.targets == ["label"] else f"{model.targets[target]} = "
     return f"{column}{model.classes[1] if towards is None else towards}"
 

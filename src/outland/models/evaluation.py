@@ -1,6 +1,7 @@
 """Scores of models on labelled graphs, with bootstrap intervals over scaffolds."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,9 +71,9 @@ def score_predictions(
         known = ~np.isnan(y)
         columns = [_ranked(model, one, number) for model, one in zip(models, predictions, strict=True)]
         score = _score(models[0], columns, y, known, groups, seed)
-        guesses = _guesses(models[0], y[known], number)
+        beside = _beside(models[0], columns[0][known], y[known], number)
         calibration = check_calibration(models[0], predictions[0], y, number)
-        named = {"part": part, "target": target, "calibration": calibration, **guesses}
+        named = {"part": part, "target": target, "calibration": calibration, **beside}
         left_out = int((~np.isnan(labels[:, number]) & ~finite).sum())
         scores.append(score.model_copy(update={**named, "not_finite": left_out}))
     return scores
@@ -160,13 +161,18 @@ def _ranked(model: TrainedModel, predictions: Predictions, target: int) -> Array
     return column
 
 
-def _guesses(model: TrainedModel, y: Array, target: int) -> dict[str, float]:
-    """What the same answer for all rows scores: the training mean of a target, or the commonest of several classes."""
+def _beside(model: TrainedModel, called: Array, y: Array, target: int) -> dict[str, Any]:
+    """What stands beside a score: the same answer for all rows, and of several classes how each is called."""
     if len(y) and model.task.mean:
         return {"mean_error": rmse(np.full_like(y, model.task.mean[target]), y)}
-    if len(y) and model.task.kind == "multiclass":
-        return {"common_share": float(np.bincount(y.astype(np.int64)).max() / len(y))}
-    return {}
+    if not len(y) or model.task.kind != "multiclass":
+        return {}
+    rows = [y == number for number in range(len(model.classes))]
+    right = {
+        str(name): [int((called[of] == number).sum()), int(of.sum())]
+        for number, (name, of) in enumerate(zip(model.classes, rows, strict=True))
+    }
+    return {"common_share": max(count for _, count in right.values()) / len(y), "called_right": right}
 
 
 def check_calibration(

@@ -63,6 +63,7 @@ class PartScore(Plain):
         calibration: of a classifier.
         mean_error: RMSE of always predicting the training mean, where numbers are predicted.
         common_share: share of the commonest of three or more classes.
+        called_right: of each of three or more classes, how many rows are called right, and how many there are.
         not_finite: rows with a label that are left out, for a prediction of theirs is not finite.
     """
 
@@ -78,6 +79,7 @@ class PartScore(Plain):
     calibration: CalibrationCheck | None = None
     mean_error: float | None = None
     common_share: float | None = None
+    called_right: dict[str, list[int]] = Field(default_factory=dict)
     not_finite: int = 0
 
     @property
@@ -96,15 +98,18 @@ class PartScore(Plain):
         return self.score.value is not None and not self.too_few
 
     @property
+    def guess(self) -> float | None:
+        """What the same answer for all rows scores; None where that is not known."""
+        return {"rocauc": 0.5, "accuracy": self.common_share, "rmse": self.mean_error}.get(self.metric)
+
+    @property
     def may_be_chance(self) -> bool:
-        """Whether the same answer for all rows may score as well: it lies within the interval, or above it."""
-        score = self.score
-        if self.metric == "rmse":
-            worst = score.value if score.high is None else score.high
-            return None not in (worst, self.mean_error) and worst >= self.mean_error  # type: ignore[operator]
-        worst = score.value if score.low is None else score.low
-        guess = 0.5 if self.metric == "rocauc" else self.common_share
-        return None not in (worst, guess) and worst <= guess  # type: ignore[operator]
+        """Whether the same answer for all rows may score as well: it lies within the interval, or beyond it."""
+        end = self.score.high if self.metric == "rmse" else self.score.low
+        worst = self.score.value if end is None else end
+        if not self.is_measured or worst is None or self.guess is None:
+            return False
+        return worst >= self.guess if self.metric == "rmse" else worst <= self.guess
 
     @property
     def left_out(self) -> str:

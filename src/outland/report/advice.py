@@ -2,7 +2,7 @@
 
 from outland.errors import counted, listed
 from outland.models import Assessment, TrainedModel
-from outland.models.messages import METRICS, flag_sentences, format_score
+from outland.models.messages import METRICS, chance_sentence, flag_sentences, format_score, rare_sentence
 from outland.models.summary import PartScore
 from outland.models.table_predictions import TableReport
 from outland.models.uncertainty import has_flags
@@ -23,6 +23,8 @@ _VERDICTS = (
 )
 _MOST_ELEMENTS = 5  # that are named
 _UNKNOWN = "Little is new here, but how good the model is was not measured."
+_CARE = "Trust it with care: how unusual these rows are is not known."
+_NOTHING = "Take it as a guess: neither how good the model is nor how unusual these rows are is known."
 
 
 def advise(
@@ -37,7 +39,7 @@ def advise(
         evidence.append(f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far.")
         evidence += flag_sentences(model) if model.expected_error is not None else []
     else:
-        evidence.append("How unusual rows are is not known.")
+        level = 1
     if report.with_unseen:
         evidence.append(_unseen_sentence(report, is_far=has_flags(model)))
     if shift is not None:
@@ -53,9 +55,17 @@ def advise(
     measured = [score for score in scores if score.is_measured]
     poor = [score for score in measured if score.may_be_chance]
     level = 2 if poor and len(poor) == len(measured) else level
-    verdict = _VERDICTS[level] if level or measured else _UNKNOWN
-    evidence += filter(None, [_held_out_score(scores), _chance_sentence(poor, len(scores) > 1)])
+    verdict = _verdict(level, bool(measured), has_flags(model))
+    if poor and level < 2:
+        verdict = f"{verdict[:-1]}, and do not trust it for {listed(score.target for score in poor)}."
+    evidence += filter(None, [_held_out_score(scores), chance_sentence(scores), rare_sentence(model)])
     return [verdict, *(f"  {line}" for line in evidence)]
+
+
+def _verdict(level: int, measured: bool, flagged: bool) -> str:
+    if flagged or level > 1:
+        return _VERDICTS[level] if level or measured else _UNKNOWN
+    return _CARE if measured else _NOTHING
 
 
 def _level(value: float, limits: tuple[float, float]) -> int:
@@ -74,7 +84,8 @@ def _unseen_sentence(report: TableReport, is_far: bool) -> str:
 
 def _shift_sentence(shift: TwoSample, noun: str, assessment: Assessment | None) -> str:
     if not shift.is_shifted:
-        return f"A classifier cannot tell its {noun}s from training ones ({shift.auc:.0%} of pairs; chance gives 50%)."
+        pairs = f"{shift.auc:.0%} of pairs" if shift.auc > 0.5 else "fewer than half of the pairs"
+        return f"A classifier cannot tell its {noun}s from training ones ({pairs}; chance gives 50%)."
     held_out = (
         "" if assessment is None or assessment.shift is None else f"; {assessment.shift.auc:.0%} of held-out ones"
     )
@@ -93,12 +104,6 @@ def _held_out_score(scores: list[PartScore]) -> str:
         return f"Its {METRICS[scores[0].metric]} on held-out molecules was {_in_unit(scores[0])}."
     texts = [f"{score.target} {score.too_few or f'{METRICS[score.metric]} {_in_unit(score)}'}" for score in scores]
     return f"On its own held-out molecules: {'; '.join(texts)}." if texts else ""
-
-
-def _chance_sentence(poor: list[PartScore], several: bool) -> str:
-    """For which targets the same answer for all molecules may be as good."""
-    what = f"For {listed(score.target for score in poor)} it" if several else "It"
-    return f"{what} may be no better than a guess on molecules that it was not trained on." if poor else ""
 
 
 def _in_unit(score: PartScore) -> str:

@@ -12,6 +12,8 @@ from outland.report.summaries import problem_lines
 from outland.storage.files import writable_folder
 from outland.tables.rows import write_quarantine
 
+_WIDE = 1e4  # largest number by smallest, from which on logarithms are suggested
+
 
 def describe_dataset(splits: Splits) -> list[str]:
     """Sizes, labels, and for a user's table the rows set aside, duplicates and contradictions."""
@@ -27,7 +29,7 @@ def describe_dataset(splits: Splits) -> list[str]:
     reasons = {row: f"column '{column}': {reason}" for row, column, _, reason in source["quarantine"]}
     lines += problem_lines(Counter(reasons.values()), {reason: row for row, reason in reversed(reasons.items())})
     lines.append(f"task: {task.kind}, scored by {task.metric}; {_balance(splits)}")
-    lines += _unscorable(splits)
+    lines += _unscorable(splits) + _log_hint(splits)
     if source["duplicates"]:
         lines.append(
             f"{_of(source['duplicates'], 'row', 'repeats', 'repeat')} a molecule; "
@@ -62,6 +64,15 @@ def _unscorable(splits: Splits) -> list[str]:
         for part, y in labels.items()
         if not ((y == 0).any(0) & (y == 1).any(0)).any()
     ]
+
+
+def _log_hint(splits: Splits) -> list[str]:
+    """A hint where positive numbers span many orders of magnitude."""
+    y = splits.graphs.y
+    known = y[~y.isnan()] if splits.schema.task.kind == "regression" else y[:0]
+    if not len(known) or known.min() <= 0 or known.max() < _WIDE * known.min():
+        return []
+    return ["hint: the labels span many orders of magnitude; a column of their logarithms is easier to learn"]
 
 
 def _balance(splits: Splits) -> str:

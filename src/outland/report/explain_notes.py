@@ -6,9 +6,9 @@ import numpy as np
 
 from outland.errors import counted, listed
 from outland.models import TrainedModel
-from outland.models.contributions import Faithfulness
+from outland.models.contributions import CALLED, Faithfulness
 from outland.models.explained_rows import Explained, ExplainedRow
-from outland.models.messages import MASK_MEANING, calibration_sentence, distance_phrase
+from outland.models.messages import MASK_MEANING, calibration_sentence, chance_sentence, distance_phrase
 from outland.report.summaries import training_rows_notes
 
 MASK_PHRASE = "the stable mask that {name} has learned, where it weighs at least one half"
@@ -44,10 +44,15 @@ def node_and_edge(model: TrainedModel) -> tuple[str, str]:
     return ("atom", "bond") if model.kind == "molecules" else ("node", "edge")
 
 
+def contribution_unit(model: TrainedModel, target: int = 0) -> str:
+    """What contributions are in."""
+    return "log-odds" if model.classes else f"units of {model.targets[target]}"
+
+
 def contribution_note(model: TrainedModel, target: int = 0) -> str:
     """What red and blue mean, and what they do not."""
     node, article = node_and_edge(model)[0], "an" if model.kind == "molecules" else "a"
-    unit = "log-odds" if model.classes else f"units of {model.targets[target]}"
+    unit = contribution_unit(model, target)
     if model.kind == "molecules":
         how = "hidden: networks see an average atom in its place; fingerprint and descriptors are those of what is left"
     else:
@@ -58,9 +63,9 @@ def contribution_note(model: TrainedModel, target: int = 0) -> str:
     )
 
 
-def faithfulness_sentence(faithfulness: Faithfulness, noun: str, node: str) -> str:
+def faithfulness_sentence(faithfulness: Faithfulness, noun: str, node: str, unit: str) -> str:
     """Whether hiding the nodes that count most moves predictions more than hiding random ones."""
-    shown = f"{faithfulness.score:.2g} ({faithfulness.low:.2g} to {faithfulness.high:.2g})"
+    shown = f"{faithfulness.score:.2g} ({faithfulness.low:.2g} to {faithfulness.high:.2g}; {unit})"
     verdict = "Faithful" if faithfulness.low > 0 else "Not shown to be faithful"
     return (
         f"{verdict}: hiding the {node}s that count most lowers a prediction by {shown} more than hiding as many random "
@@ -86,21 +91,21 @@ def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
 def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
     """What the columns of numbers mean, for one of the model's targets."""
     lines, noun = [], "molecule" if model.kind == "molecules" else "graph"
+    calibrated = "not calibrated" if model.calibration.reason else "calibrated on rows not trained on"
     if len(model.classes) == 2:
-        lines.append(
-            f"Probability is of “{model.classes[1]}”, calibrated on rows not trained on; a {noun} is "
-            "called so above one half."
-        )
+        lines.append(f"Probability is of “{model.classes[1]}”, {calibrated}; a {noun} is called so above one half.")
     elif model.classes:
-        lines.append("Probability is of the class called, calibrated on rows not trained on.")
+        lines.append(f"Probability is of the class called, {calibrated}.")
     elif known:
         tolerance, meaning = error_tolerance(model, target)
         lines.append(f"A prediction counts as right where it is off by at most {tolerance:.3g}, {meaning}.")
     if model.assessment is not None:
         held_out = model.assessment.of("test")[target]
         lines.append(calibration_sentence(held_out, model.spec.domain, model.classes))
+        lines.append(chance_sentence([held_out]))
     if model.expected_error is not None:
         what = "the probability that the class called is wrong" if model.classes else "in the unit of the prediction"
+        what += ", the mean over all targets" if len(model.targets) > 1 else ""
         lines.append(f"Expected error is {what}, as learned on rows not trained on; near, edge and far go by it.")
     else:
         lines.append(f"Distance is {distance_phrase(model, noun)}.")
@@ -128,6 +133,9 @@ def row_notes(model: TrainedModel, explained: Explained, target: int = 0) -> lis
     else:
         lines = [f"red: {node}s that push towards {explained.towards}; blue: away from it"]
         if explained.faithfulness is not None:
-            lines.append(faithfulness_sentence(explained.faithfulness, model.kind[:-1], node))
+            unit = contribution_unit(model, target)
+            lines.append(faithfulness_sentence(explained.faithfulness, model.kind[:-1], node, unit))
+        if explained.towards == CALLED:
+            lines.append("substructures count for the class that each molecule is called; --towards CLASS is for one")
     seen = sum(row.is_training for row in explained.rows)
     return [*which, *lines, *training_rows_notes(seen, len(explained.rows))]

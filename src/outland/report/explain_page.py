@@ -18,6 +18,7 @@ from outland.report.explain_notes import (
     columns_note,
     constant_weights,
     contribution_note,
+    contribution_unit,
     error_tolerance,
     faithfulness_sentence,
     node_and_edge,
@@ -63,8 +64,8 @@ def explain_page(
         notes=notes,
         explained=explained,
         scale=f"{scale:.2g}",
-        unit="log-odds" if model.classes else model.targets[number],
-        faithfulness=_faithfulness(model, explained),
+        unit=contribution_unit(model, number),
+        faithfulness=_faithfulness(model, explained, number),
         any_seen=seen > 0,
         classes=[str(name) for name in model.classes],
         flags=FLAGS,
@@ -88,7 +89,7 @@ def colour_scale(rows: Sequence[ExplainedRow]) -> float:
     return (median(largest) if largest else 0.0) or 1.0
 
 
-def _faithfulness(model: TrainedModel, explained: Explained) -> dict[str, Any] | None:
+def _faithfulness(model: TrainedModel, explained: Explained, target: int) -> dict[str, Any] | None:
     """The sentence and the curves."""
     result = explained.faithfulness
     if result is None:
@@ -100,7 +101,7 @@ def _faithfulness(model: TrainedModel, explained: Explained) -> dict[str, Any] |
         for name, falls, colour in curves
     ]
     return {
-        "sentence": faithfulness_sentence(result, model.kind[:-1], node),
+        "sentence": faithfulness_sentence(result, model.kind[:-1], node, contribution_unit(model, target)),
         "chart": Markup(line_chart("fall of the prediction", lines, f"% of {node}s hidden")),
         "lines": [(line.colour, line.name) for line in lines],
     }

@@ -9,7 +9,14 @@ from outland.estimators.fitting import FitResult
 from outland.models import PartScore
 from outland.models.comparison import Comparison
 from outland.models.comparison_text import contender_label, format_difference, format_interval
-from outland.models.messages import METRICS, calibration_sentence, format_score
+from outland.models.messages import (
+    METRICS,
+    calibration_sentence,
+    class_sentence,
+    format_score,
+    rare_classes,
+    rare_sentence,
+)
 
 _HELD_OUT = {"scaffold": "scaffolds", "cluster": "clusters of molecules", "size": "sizes", "time": "times"}
 _MISCALIBRATED = 0.1  # expected calibration error from which probabilities are only a ranking
@@ -20,7 +27,8 @@ def contender_table(comparison: Comparison) -> Table:
     metric = comparison.metric
     unit = "" if metric == "rmse" else ", in %"
     loss = "squared error" if metric == "rmse" else "log-loss"
-    title = f"{counted(comparison.rows, 'molecule')} held out in {counted(comparison.folds, 'fold')}"
+    before = ", before calibration" if metric == "accuracy" else ""
+    title = f"{counted(comparison.rows, 'molecule')} held out in {counted(comparison.folds, 'fold')}{before}"
     columns = [f"{METRICS[metric]}{unit} (95% interval)", "against what is delivered", loss, "share", "training"]
     table = Table("contender", *columns, title=title)
     for score in comparison.contenders:
@@ -44,8 +52,10 @@ def summary_sentences(result: FitResult, folder: Path, table: str) -> list[str]:
     assert assessment is not None
     sentences = []
     for score in assessment.of("test"):
-        lines = [_quality(result, score), calibration_sentence(score, model.spec.domain, model.classes)]
+        calibration = calibration_sentence(score, model.spec.domain, model.classes)
+        lines = [_quality(result, score), calibration, class_sentence(score)]
         sentences += [f"{score.target}: {line}" if len(model.targets) > 1 else line for line in lines if line]
+    sentences += filter(None, [rare_sentence(model)])
     if assessment.comparison is not None:
         sentences += _choice(assessment.comparison)
     return [
@@ -61,7 +71,8 @@ def summary_sentences(result: FitResult, folder: Path, table: str) -> list[str]:
 def _choice(comparison: Comparison) -> list[str]:
     """What was delivered and why, and what was left out for want of time."""
     lines = [f"Delivered: {comparison.reason}."]
-    lines += [f"Left out: {name} ({reason})." for name, reason in comparison.left_out.items()]
+    left_out = comparison.left_out | comparison.failed
+    lines += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
     if comparison.notes:
         lines.append(f"For want of time, {'; '.join(comparison.notes)}.")
     return lines
@@ -122,6 +133,9 @@ def advice(result: FitResult) -> str:
     if poor:
         what = listed(score.target for score in poor) if len(scores) > 1 else "it"
         words.append(f"do not rely on {what} for new {new}: it may be no better than a guess")
+    rare = rare_classes(result.model)
+    if rare and good:
+        words.append(f"do not rely on it for class{'es' * (len(rare) > 1)} {listed(rare)}: too few rows have it")
     if unknown:
         words.append(f"get more labels of {listed(score.target for score in unknown)} before you rely on it there")
     error = None if comparison is None or not good else comparison.calibration_error
@@ -135,10 +149,20 @@ def advice(result: FitResult) -> str:
 def _expected(scores: list[PartScore], several: bool) -> str:
     """What scores to expect, with the names of targets where there are several."""
     metric = scores[0].metric
-    unit = "" if metric == "rmse" else " %"
-    values = listed(
-        f"{format_score(score.score.value, metric)}{unit}{f' ({score.target})' if several else ''}" for score in scores
-    )
+    values = listed(f"{_about(score)}{f' for {score.target}' if several else ''}" for score in scores)
     if metric == "rmse":
         return f"an error of {values}"
     return f"{values} called right" if metric == "accuracy" else f"{METRICS[metric]} {values}"
+
+
+def _about(score: PartScore) -> str:
+    """A score and its interval in round numbers."""
+
+    def rounded(value: float | None) -> str:
+        assert value is not None
+        if score.metric != "rmse":
+            return f"{100 * value:.0f}"
+        return f"{value:.2g}" if abs(value) < 100 else f"{value:,.0f}"
+
+    between = "" if score.score.low is None else f" ({rounded(score.score.low)} to {rounded(score.score.high)})"
+    return f"{rounded(score.score.value)}{'' if score.metric == 'rmse' else ' %'}{between}"

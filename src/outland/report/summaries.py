@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from rich.table import Table
 
-from outland.errors import counted
+from outland.errors import counted, listed
 from outland.graphs import PackedGraphs
 from outland.models import PartScore, TrainedModel
 from outland.models.conformal import COVERAGE
-from outland.models.messages import METRICS, format_score
+from outland.models.messages import METRICS, class_sentence, format_score
 from outland.models.table_predictions import TableReport
 from outland.models.uncertainty import has_flags
 from outland.progress import echo, screen
@@ -55,13 +55,25 @@ def prediction_lines(model: TrainedModel, report: TableReport, coverage: float |
         names = "outland_set holds the class" if model.classes else "outland_low and outland_high hold the number"
         weighted = ", weighted for the shift from training" if report.weighted else ""
         lines.append(f"{names} in {coverage or COVERAGE:.0%} of rows like those it was measured on{weighted}")
+        lines += _always_inside(model, coverage or COVERAGE)
     return lines + training_rows_notes(report.training_rows, report.rows)
+
+
+def _always_inside(model: TrainedModel, coverage: float) -> list[str]:
+    """Which classes have too few rows for such sets, and so are in all of them."""
+    needed = round(coverage / (1 - coverage), 6)
+    counts = zip(model.classes, model.training.class_counts, strict=False)
+    few = [str(name) for name, count in counts if count < needed]
+    return [f"too few rows for that are of {listed(few)}, which every set holds"] if few else []
 
 
 def problem_lines(problems: Counter[str], first: Mapping[str, int]) -> list[str]:
     """The three commonest reasons for which rows cannot be used, each with its first row, counted from 1."""
     commonest = problems.most_common(3)
-    return [f"  {counted(count, 'row')}: {reason} (first: row {first[reason]:,})" for reason, count in commonest]
+    lines = [f"  {counted(count, 'row')}: {reason} (first: row {first[reason]:,})" for reason, count in commonest]
+    others = len(problems) - len(commonest)
+    rest = problems.total() - sum(count for _, count in commonest)
+    return lines + ([f"  {counted(rest, 'row')} for {counted(others, 'other reason')}"] if others else [])
 
 
 def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str) -> Table:
@@ -70,6 +82,7 @@ def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str
     unit = "" if metric == "rmse" else ", in %"
     headers = ["target", "rows", f"{METRICS[metric]}{unit}", "95% interval"]
     headers += ["mean probability", "observed"] if model.classes else ["RMSE of the training mean"]
+    headers += ["commonest class"] if len(model.classes) > 2 else []
     table = Table(*headers, title=f"{model.name} on {data}")
     for score in scores:
         low, high = (format_score(number, metric) for number in (score.score.low, score.score.high))
@@ -79,6 +92,7 @@ def evaluation_table(model: TrainedModel, scores: Sequence[PartScore], data: str
             cells += [f"{score.calibration.mean_probability:.1%}", f"{score.calibration.observed_rate:.1%}"]
         else:
             cells += ["–", "–"] if model.classes else [format_score(score.mean_error, "rmse")]
+        cells += [format_score(score.common_share, metric)] if len(model.classes) > 2 else []
         table.add_row(*cells)
     return table
 
@@ -114,7 +128,8 @@ def score_sentence(score: PartScore) -> str:
 def evaluation_notes(scores: Sequence[PartScore]) -> list[str]:
     """Targets with too few rows to judge, and rows without a prediction."""
     notes = [f"{score.target}: the rows are {score.too_few}." for score in scores if score.too_few]
-    return notes + [f"{score.target}: {score.left_out}." for score in scores if score.left_out]
+    notes += [f"{score.target}: {score.left_out}." for score in scores if score.left_out]
+    return notes + [sentence for score in scores if (sentence := class_sentence(score))]
 
 
 def known_rows_notes(model: TrainedModel, graphs: PackedGraphs) -> list[str]:
