@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from outland.demo import _LABELS
+
 
 def test_help_needs_no_heavy_import():
     heavy = ("torch", "torch_geometric", "numpy", "matplotlib")
@@ -17,6 +19,11 @@ def test_module_runs_as_a_command():
     command = [sys.executable, "-m", "outland", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Graph classification that holds up" in done.stdout
+
+
+def test_the_demonstrations_help_names_what_it_trains(outland):
+    text = outland("demo", "--help").stdout
+    assert all(name in text for name in _LABELS.values())
 
 
 def test_version(outland):

@@ -44,7 +44,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for runs and the picture.")] = Path("demo"),
     seed: Seed = 1,
 ) -> None:
-    """Train a small ERM and a small AIA on Motif, compare them, and draw what AIA looks at."""
+    """Train a small ERM, AIA and Evidence on Motif, compare them, and draw what AIA and Evidence look at."""
     from outland.demo import demo as show
     from outland.storage.files import writable_folder
 
