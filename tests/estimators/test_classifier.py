@@ -176,6 +176,6 @@ def test_several_targets_with_gaps(tmp_path):
 def test_a_class_that_is_held_out_as_a_whole_is_a_sentence():
     smiles, names = bbbp()[0], ["old"] * 250 + ["new"] * 48
     labels = [int(name == "new") for name in names]
-    with pytest.raises(NoTarget, match="no training row is of class number 1: hold out fewer rows, or take the domain"):
+    with pytest.raises(NoTarget, match="no training row is of class '1': hold out fewer rows, or take the domain"):
         quick(domain="environment", validation=0.1).fit(smiles, labels, environments=names)
     assert issubclass(NoTarget, ValueError)

@@ -56,6 +56,9 @@ def test_classes_stay_as_they_are_unless_the_spec_asks():
     assert data.splits is splits
     with pytest.raises(NoTarget, match="class number 3"):  # of a user's own data, whether balanced or not
         prepare_targets(splits, spec(balance=False))
+    named = replace(splits, source={"classes": ["low", "medium", "high", "very high"]})
+    with pytest.raises(NoTarget, match="no training row is of class 'very high': hold out fewer rows"):
+        prepare_targets(named, spec(balance=False))
 
 
 def test_several_targets_are_not_balanced():

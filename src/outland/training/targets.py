@@ -31,10 +31,9 @@ def prepare_targets(splits: Splits, spec: RunSpec) -> TrainingData:
     counts = class_counts(splits)
     is_benchmark = spec.table is None and not spec.data_checksum
     if counts and min(counts) == 0 and (spec.train.class_balance or not is_benchmark):
-        raise NoTarget(
-            f"no training row is of class number {counts.index(0)}: hold out fewer rows, or take the domain 'random', "
-            "or more data"
-        )
+        names, absent = splits.source.get("classes"), counts.index(0)
+        which = f"class {str(names[absent])!r}" if names else f"class number {absent}"
+        raise NoTarget(f"no training row is of {which}: hold out fewer rows, or take the domain 'random', or more data")
     if not spec.train.class_balance or not counts:
         weights = splits.source.get("class_weight") or [1] * len(counts)  # graphs are drawn by them
         return TrainingData(splits, counts, [count * weight for count, weight in zip(counts, weights, strict=True)])
