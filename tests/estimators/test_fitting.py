@@ -11,7 +11,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from outland.datasets import TableSettings
-from outland.errors import Busy
+from outland.errors import Busy, OutlandError
 from outland.estimators import fit, fitting
 from outland.estimators.fitting import default_seconds, method_spec
 from outland.methods import method_settings
@@ -207,6 +207,12 @@ def test_a_second_process_is_sent_away(runs, fitted_all, cache):
     (own,) = [path for path in runs.iterdir() if path.is_dir()]
     with FileLock(own / ".lock"), pytest.raises(Busy, match="another process is working in"):
         fit(spec(), runs, minutes=5, folds=2, cache=cache)
+
+
+def test_a_network_alone_that_there_is_no_time_for_is_a_sentence(tmp_path, cache):
+    words = r"no contender could be trained: \d+ s of .* needed with it, and 0 s were left: give it more --minutes"
+    with pytest.raises(OutlandError, match=words):
+        fit(spec(), tmp_path, method="erm", minutes=0.01, folds=2, workers=1, cache=cache)
 
 
 def test_time_follows_from_the_table():

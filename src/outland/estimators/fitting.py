@@ -208,6 +208,7 @@ def _out_of_fold(runner: Runner, names: Sequence[str], plan: Plan) -> tuple[list
         runner.failures.setdefault(job.contender, "its folds took longer than was planned: give it more --minutes")
     judged = [name for name in names if name not in runner.failures]
     if not judged:
-        raise OutlandError(f"no contender could be trained: {next(iter(runner.failures.values()))}")
+        reasons = [*runner.failures.values(), *(f"{why}: give it more --minutes" for why in plan.left_out.values())]
+        raise OutlandError(f"no contender could be trained: {reasons[0]}")
     held_out = HeldOut.of(standardize(runner.workshop.rows), runner.workshop.folds[: plan.folds])
     return [out_of_fold(name, runner.results(jobs[name]), held_out) for name in judged], held_out
