@@ -32,7 +32,7 @@ def test_settings_of_one_method_and_of_one_group(outland):
 def test_methods_are_listed_with_needs_masks_and_cost(outland):
     cells = [[cell.strip() for cell in line.split("│")] for line in outland("list", "methods").stdout.splitlines()]
     rows = {row[1]: row for row in cells if len(row) > 7 and row[2]}
-    assert len(rows) == 22
+    assert len(rows) == 23
     assert any(row[1] == "gsat:spurious-motif" for row in cells if len(row) > 7)
     assert [rows[name][4] for name in ("erm", "irm", "groupdro", "vrex", "dir")] == [
         "",

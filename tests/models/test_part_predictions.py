@@ -26,6 +26,7 @@ def test_a_part_becomes_a_table(motif, cache, tmp_path):
         "label",
         "outland_probability",
         "outland_class",
+        *(f"outland_probability_{name}" for name in model.classes),
         "outland_distance",
         "outland_flag",
         "outland_problem",

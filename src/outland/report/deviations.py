@@ -66,7 +66,7 @@ class Remark:
 def read_remarks(file: Path, results: Results) -> list[Remark]:
     """The remarks in a TOML file; an error for one that names no cell of the study.
 
-    A remark's `measured` is a JSON file beside it, whose numbers stand in its text as `{name[name]:.1f}`.
+    A remark's `measured` is a JSON file beside it, whose numbers stand in its text as `{measured[name][name]:.1f}`.
     """
     try:
         plain = tomllib.loads(file.read_text(encoding="utf-8"))["remarks"]
@@ -85,7 +85,7 @@ def _filled(plain: dict[str, Any], folder: Path) -> str:
     text: str = plain["text"]
     if "measured" not in plain:
         return text
-    return text.format(**json.loads((folder / plain["measured"]).read_text(encoding="utf-8")))
+    return text.format(measured=json.loads((folder / plain["measured"]).read_text(encoding="utf-8")))
 
 
 def remark_on(cell: str, remarks: Sequence[Remark]) -> Remark | None:
