@@ -1,6 +1,6 @@
 import pytest
 
-from outland.tables.cells import is_missing, parse_limit, parse_yes_no
+from outland.tables.cells import is_missing, is_quantity, parse_limit, parse_yes_no
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,12 @@ def test_limits_have_a_number(text, number):
 @pytest.mark.parametrize("text", ["10", ">", "> many", "a>5", "", ">nan>"])
 def test_other_texts_are_no_limits(text):
     assert parse_limit(text) is None
+
+
+def test_numbers_and_limits_with_something_beside_them():
+    texts = ["3.2 uM", ">10 nM", "< 5%", ".5 nM", "~7 nM", "2.3 ± 0.1", "10,573", "1e3M"]
+    assert all(map(is_quantity, texts))
+    assert not any(map(is_quantity, ["3.2", ">10", "<= 5.5", "1e3", "uM", "> many", "", "+", "-"]))
 
 
 def test_words_for_yes_and_no():

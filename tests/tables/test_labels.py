@@ -86,6 +86,7 @@ def test_thousands_are_not_decimals():
         ([str(n % 2) for n in range(14)] + ["ND"] * 4, {}, "22% of the labels in 'y' are no numbers, such as 'ND'"),
         ([str(n) for n in range(60)], {"task": "multiclass"}, "over 50 different labels"),
         (["1", "2", "3"] * 5, {"task": "binary"}, "holds 3 different labels, not two"),
+        ([f"{n}.5" for n in range(60)] + ["ND"] * 20, {}, "25% of the labels in 'y' are no numbers, such as 'ND'"),
         (["a", "b", "c"] * 5, {"task": "regression"}, "holds names, such as 'a', not numbers"),
         (
             [f"{n}.5 uM" for n in range(40)],
@@ -106,6 +107,36 @@ def test_labels_that_need_a_word(tmp_path, values, settings, words):
     text = "smiles,y\n" + "".join(f"{'C' * (n + 1)}O,{value}\n" for n, value in enumerate(values))
     with pytest.raises(OutlandError, match=words):
         load(write(tmp_path / "t.csv", text), tmp_path, **settings)
+
+
+UNITS = [f"{n}.5{' uM' if n % 7 < 3 else ''}" for n in range(35)]
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "words"),
+    [
+        (UNITS, {}, "43% of the labels in 'y' are numbers with something else beside them, such as '0.5 uM': leave"),
+        (UNITS, {}, "in one unit for all rows; --task regression sets these rows aside; if they are names, say --task"),
+        ([*UNITS, "ND", ">20 uM", "<0.5"], {}, "42% of the labels in 'y' are numbers with something else"),
+        ([*UNITS, "9 uM", "9 uM", "9 uM", "ND", "ND", "ND"], {}, "44% of the .* in one unit for all rows; if they are"),
+        ([f"{n}.5 uM" for n in range(12)], {"task": "regression"}, "most labels .* in one unit for all rows$"),
+    ],
+)
+def test_units_beside_some_numbers_are_recognised(values, settings, words):
+    with pytest.raises(OutlandError, match=words):
+        read(values, **settings)
+
+
+def test_rows_with_a_unit_are_set_aside_where_one_asks_for_regression():
+    labels, reader = read(UNITS, task="regression")
+    assert [len(values) for values in labels] == [int(n % 7 >= 3) for n in range(35)]
+    reason = "the label has a unit or something else beside its number"
+    assert reader.read({"y": "0.5 uM"})[1] == ("y", "0.5 uM", reason)
+    assert reader.read({"y": "1,067"})[1] == ("y", "1,067", reason)
+    assert reader.read({"y": "high"})[1] == ("y", "high", "the label is not a number")
+    rows = [{"a": text, "b": f"{text} nM"} for text in ("1.5", "2.5", "3.5")]
+    with pytest.raises(OutlandError, match="most labels in 'b' are numbers with something else beside them"):
+        infer_labels(rows, ["a", "b"], task="regression")
 
 
 def test_names_of_few_classes_may_begin_with_digits():

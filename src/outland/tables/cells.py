@@ -6,7 +6,7 @@ _MISSING = {"", "na", "nan", "n/a", "none", "null", "?", "-"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 _LIMIT = re.compile(r"\s*(?:[<>]=?|=[<>]|[≤≥]|>>|<<)\s*(.+)")
-_QUANTITY = re.compile(r"\s*[~≈]?\s*[+-]?\d.*", re.DOTALL)
+_QUANTITY = re.compile(r"\s*[~≈<>≤≥=]*\s*[+-]?\.?\d.*", re.DOTALL)
 POSITIVE = {"1", "1.0", "true", "yes", "active", "positive", "pos", "t", "y", "+"}
 NEGATIVE = {"0", "0.0", "false", "no", "inactive", "negative", "neg", "f", "n", "-"}
 
@@ -41,8 +41,8 @@ def parse_limit(text: str, decimal_comma: bool = False) -> float | None:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether a cell begins with a number and goes on with something else, as `3.2 uM`, `2.3 ± 0.1` or `10,573`."""
-    return _QUANTITY.fullmatch(text) is not None and parse_number(text) is None
+    """Whether a number or a limit is followed by something else, as `3.2 uM`, `>10 nM`, `2.3 ± 0.1` or `10,573`."""
+    return _QUANTITY.fullmatch(text) is not None and parse_number(text) is None and parse_limit(text) is None
 
 
 def parse_yes_no(text: str) -> float | None:
