@@ -20,7 +20,9 @@ def test_an_error_of_the_difference_has_both_sides():
 
 def test_a_remark_has_the_numbers_that_were_measured(tmp_path):
     (tmp_path / "m.json").write_text('{"aia:released": {"one cut": 84.456}}')
-    remark = '[[remarks]]\ncells = ["ERM/*"]\nmeasured = "m.json"\ntext = "It is {measured[aia:released][one cut]:.1f}."\n'
+    remark = (
+        '[[remarks]]\ncells = ["ERM/*"]\nmeasured = "m.json"\ntext = "It is {measured[aia:released][one cut]:.1f}."\n'
+    )
     (tmp_path / "remarks.toml").write_text(remark + '[[remarks]]\ncells = ["*/motif-*"]\ntext = "{so}"\n')
     found = read_remarks(tmp_path / "remarks.toml", made("covariate", scores, seeds=1))
     assert [one.text for one in found] == ["It is 84.5.", "{so}"]

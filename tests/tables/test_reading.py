@@ -78,6 +78,20 @@ def test_broken_files_get_a_sentence(tmp_path, content, words):
         load(write(tmp_path / "t.csv", content), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('smiles\t";,;\n0"\ty\nC\t1\t2\n', ["smiles", ";,;\n0", "y"]),
+        ('"a,b,c";"d,e";y\n1;2;3\n', ["a,b,c", "d,e", "y"]),
+        ('5" pipe;smiles;y\n1;C;3\n', ['5" pipe', "smiles", "y"]),
+    ],
+)
+def test_separators_in_quoted_names_are_none(tmp_path, text, names):
+    (tmp_path / "t.csv").write_text(text)
+    assert column_names(tmp_path / "t.csv") == names
+    assert [len(row) for row in read_rows(tmp_path / "t.csv")] == [3]
+
+
 def test_excel_says_its_separator(tmp_path):
     text = "sep=;\nsmiles;y\n" + "".join(f"{'C' * n};{n},5\n" for n in range(1, 15))
     splits = load(write(tmp_path / "t.csv", text), tmp_path)

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 from outland.errors import OutlandError
 from outland.tables.formats import MAX_BLANK, MAX_CELL, MAX_RECORD, is_gzipped
 
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t]))"[^"]*(?:"|$)')  # names in quotes, which may hold separators
 TEXT: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
 
 
@@ -81,7 +82,7 @@ def bounded_line(path: Path, stream: IO[str], number: int = 1) -> str:
 
 
 def find_separator(path: Path, stream: IO[str]) -> str:
-    """The separator of cells: what Excel's line `sep=` says, else the commonest of `,`, `;` and tab in the header.
+    """The separator of cells: what Excel's line `sep=` says, else the commonest of `,`, `;` and tab between names.
 
     The stream is left at the header.
     """
@@ -89,4 +90,4 @@ def find_separator(path: Path, stream: IO[str]) -> str:
     if excel := re.fullmatch(r"sep=(.)\s*", start):
         return excel.group(1)
     stream.seek(0)
-    return max(",;\t", key=start.count)
+    return max(",;\t", key=_QUOTED.sub("", start).count)
