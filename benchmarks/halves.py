@@ -119,8 +119,9 @@ def main() -> None:
             runs.append(logits)
         seconds = round(time.perf_counter() - started)
         told, means = summary(runs, y)
+        if name != arguments.methods[0]:
+            told[f"ahead of {arguments.methods[0]}"] = {cut: spread_of(means[cut] - reference[cut]) for cut in means}
         reference = reference or means
-        told["ahead of the first"] = {cut: spread_of(means[cut] - reference[cut]) for cut in means}
         row = {"set": arguments.words, "platform": describe_platform(device), "seconds": seconds, **told}
         results[" ".join([name, *arguments.words])] = row
         print(name, row, flush=True)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from outland.datasets import TableSettings
 from outland.errors import Busy, OutlandError
-from outland.estimators import fit, fitting
+from outland.estimators import fit, fitting, jobs
 from outland.estimators.fitting import default_seconds, method_spec
 from outland.methods import method_settings
 from outland.models import load_model, save_model
@@ -207,6 +207,16 @@ def test_a_second_process_is_sent_away(runs, fitted_all, cache):
     (own,) = [path for path in runs.iterdir() if path.is_dir()]
     with FileLock(own / ".lock"), pytest.raises(Busy, match="another process is working in"):
         fit(spec(), runs, minutes=5, folds=2, cache=cache)
+
+
+def test_a_network_alone_that_fails_says_why_each_time(tmp_path, cache, monkeypatch):
+    def fails(*_):
+        raise OutlandError("broken on purpose")
+
+    monkeypatch.setattr(jobs, "train_network", fails)
+    for _ in range(2):
+        with pytest.raises(OutlandError, match=r"no contender could be trained: .*broken on purpose"):
+            fit(spec(), tmp_path, method="erm", minutes=5, folds=2, workers=1, cache=cache)
 
 
 def test_a_network_alone_that_there_is_no_time_for_is_a_sentence(tmp_path, cache):

@@ -94,9 +94,25 @@ def test_a_rare_class_among_several_keeps_its_bias_and_shares_the_temperature():
     calibration = calibrate(4 * truth, y, Task("multiclass", 3, "accuracy"))
     assert calibration.temperature == (pytest.approx(4, rel=0.05),)
     assert (calibration.offset[2], calibration.reason) == (0.0, "")
+    assert sum(calibration.offset) == pytest.approx(0, abs=1e-6)
     few = torch.where(torch.arange(200) < 6, 1 + torch.arange(200) % 2, torch.zeros((), dtype=torch.long))
     alone = calibrate(torch.randn(200, 3), few, Task("multiclass", 3, "accuracy"))
     assert alone == Calibration((1.0,), (0.0,) * 3, "1 of 3 classes has the 10 rows that are needed to fit them on")
+
+
+@pytest.mark.parametrize("rows", [0, 3, 9])
+def test_a_rare_class_keeps_its_probability(rows):
+    """The others' biases cannot take it away together: softmax does not change when all move."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.tensor([0] * 180 + [1] * 212 + [2] * rows)
+    z = 2 * torch.randn(len(y), 3, generator=generator) + 4 * torch.nn.functional.one_hot(y, 3)  # T is 1
+    z[:, 2] -= 1
+    task = Task("multiclass", 3, "accuracy")
+    before, after = (
+        float(calibration.probabilities(z, task)[:392, 2].mean())
+        for calibration in (Calibration.identity(task), calibrate(z, y, task))
+    )
+    assert after == pytest.approx(before, rel=0.25)
 
 
 def test_numbers_are_not_calibrated():

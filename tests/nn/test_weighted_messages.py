@@ -9,7 +9,7 @@ from outland.nn import BackboneSettings, Mask
 from outland.nn.weighted_messages import weighted_messages
 from tests.conftest import whole
 
-READ_EDGES = {"dir", "ciga", "gsat", "stablegnn"}  # in other ways than by messages
+READ_EDGES = {"dir", "ciga", "gsat", "gala", "stablegnn"}  # in other ways than by messages
 
 
 def build(name, schema, kind="gin"):

@@ -124,23 +124,23 @@ def test_a_model_that_may_guess_is_not_trusted(judged):
     lines = advise(replace(judged, assessment=Assessment(scores=[guess])), report(95, 4, 1))
     assert (lines[0], lines[-1]) == (
         DISTRUST,
-        "  It may be no better than a guess on molecules that it was not trained on.",
+        "  It may be no better than a guess on rows that it was not trained on.",
     )
     good = guess.model_copy(update={"target": "B", "score": Interval(value=0.8, low=0.7, high=0.9)})
     lines = advise(replace(judged, assessment=Assessment(scores=[guess, good])), report(95, 4, 1))
     assert (lines[0], lines[-1]) == (
         "Trust it as far as its held-out score, and do not trust it for A.",
-        "  For A it may be no better than a guess on molecules that it was not trained on.",
+        "  For A it may be no better than a guess on rows that it was not trained on.",
     )
 
 
 def test_a_model_without_distances_knows_nothing_of_unusual_rows(fitted):
     nothing = replace(fitted.model_, distance=None, assessment=None)
     assert advise(nothing, report(100)) == [
-        "Take it as a guess: neither how good the model is nor how unusual these rows are is known."
+        "Take it as a guess: neither how good the model is nor which of these rows are unusual is known."
     ]
     measured = replace(nothing, assessment=assessment(0.7))
-    assert advise(measured, report(100))[0] == "Trust it with care: how unusual these rows are is not known."
+    assert advise(measured, report(100))[0] == "Trust it with care: which of these rows are unusual is not known."
 
 
 def test_every_target_that_was_judged_is_named(fitted):
@@ -152,7 +152,7 @@ def test_every_target_that_was_judged_is_named(fitted):
     ]
     lines = advise(replace(fitted.model_, assessment=Assessment(scores=scores)), report(95, 4, 1))
     few = scores[2].too_few
-    assert lines[0] == TRUST
+    assert lines[0] == "Trust it as far as its held-out score; how good it is for third and fourth was not measured."
     assert lines[-1] == f"  On its own held-out molecules: first ROC-AUC 70.00 %; second ROC-AUC 91.20 %; third {few}."
     none = Assessment(scores=scores[2:])
     assert advise(replace(fitted.model_, assessment=none), report(95, 4, 1))[0].startswith("Little is new here")

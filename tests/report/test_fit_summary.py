@@ -148,8 +148,8 @@ def test_advice_warns_where_it_should(result):
     failed = result(part_score(0.8), compared=comparison(failed={"aia": "no training row is of class 1"}))
     assert "--minutes" not in advice(failed)
     assert "Left out: aia (no training row is of class 1)." in sentences(failed)
-    wide = part_score(Interval(value=0.98, low=0.71, high=1234.5), metric="rmse", rare=None)
-    assert advice(result(wide)) == "use it for new scaffolds, and expect about an error of 0.98 (0.71 to 1,234)."
+    wide = part_score(Interval(value=0.98, low=0.71, high=99.7), metric="rmse", rare=None)
+    assert advice(result(wide)) == "use it for new scaffolds, and expect about an error of 0.98 (0.71 to 100)."
 
 
 def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(result):

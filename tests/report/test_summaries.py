@@ -120,14 +120,15 @@ def test_rows_without_a_finite_prediction_are_mentioned(fitted):
 
 
 def test_a_class_too_rare_for_sets_is_named(fitted):
-    conformal = Conformal.of_classes(np.full((4, 2), 0.5), np.array([[0.0], [1.0]] * 2), fitted.model_.task, None)
-    training = fitted.model_.training.model_copy(update={"class_counts": [9, 200]})
-    model = replace(fitted.model_, conformal=conformal, training=training)
-    assert "holds the class in 90% of rows" in prediction_lines(model, report(), 0.9)[-1]
+    def lines(rows: tuple[int, int], coverage: float) -> list[str]:
+        y = np.repeat([0.0, 1.0], rows)[:, None]
+        conformal = Conformal.of_classes(np.full((len(y), 2), 0.5), y, fitted.model_.task, None)
+        return prediction_lines(replace(fitted.model_, conformal=conformal), report(), coverage)
+
+    assert "holds the class in 90% of rows" in lines((9, 200), 0.9)[-1]
     line = "too few rows for that are of 0, which every set holds"
-    assert prediction_lines(model, report(), 0.95)[-1] == line
-    rarer = replace(model, training=training.model_copy(update={"class_counts": [8, 200]}))
-    assert prediction_lines(rarer, report(), 0.9)[-1] == line
+    assert lines((9, 200), 0.95)[-1] == line
+    assert lines((8, 200), 0.9)[-1] == line
 
 
 def test_reasons_beyond_the_third_are_counted():

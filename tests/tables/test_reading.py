@@ -82,6 +82,7 @@ def test_broken_files_get_a_sentence(tmp_path, content, words):
     ("text", "names"),
     [
         ('smiles\t";,;\n0"\ty\nC\t1\t2\n', ["smiles", ";,;\n0", "y"]),
+        ('smiles,"a ""x; y; z"" b",y\nC,1,2\n', ["smiles", 'a "x; y; z" b', "y"]),
         ('"a,b,c";"d,e";y\n1;2;3\n', ["a,b,c", "d,e", "y"]),
         ('5" pipe;smiles;y\n1;C;3\n', ['5" pipe', "smiles", "y"]),
     ],

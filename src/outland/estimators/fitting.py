@@ -154,6 +154,8 @@ def _kept_plan(runner: Runner, names: Sequence[str], seconds: float) -> Plan:
             if {*kept.networks} <= {*names} and kept.folds <= len(runner.workshop.folds):
                 return kept
     plan = _plan(runner, names)
+    if not plan.networks and not {*names} & {*VECTOR_MODELS}:
+        return plan  # nothing is trained: it is not kept, so that a repeated fit says why again
     write_text(path, json.dumps(plan.to_json(), indent=1) + "\n")
     return plan
 

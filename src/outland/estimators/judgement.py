@@ -49,8 +49,8 @@ class Judgement:
                 f"{self.losses[STACK]:.3f}; the best contender alone, {best}, has {alone[best]:.3f}"
             )
         return (
-            f"{self.delivered} has the least loss on held-out rows, {alone[self.delivered]:.3f}; the weighted mean of "
-            f"all contenders has {self.losses[STACK]:.3f}"
+            f"{self.delivered} has the least loss on held-out rows, {alone[self.delivered]:.3f}; the best weighted "
+            f"mean of contenders has {self.losses[STACK]:.3f}"
         )
 
 

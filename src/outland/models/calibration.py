@@ -61,8 +61,8 @@ def calibrate(z: Tensor, y: Tensor, task: Task, bias: bool = True) -> Calibratio
     """Temperatures and biases from outputs `z` `[G, outputs]` of rows not trained on, and their labels.
 
     A target with fewer than ten rows of one of two classes keeps T = 1 and b = 0, and `reason` says so. Of several
-    classes two need ten rows; one that has fewer keeps b = 0. Without `bias` b is 0, and the most probable class stays
-    what it was.
+    classes two need ten rows; those that have fewer keep b = 0, and their rows count for nothing. Without `bias` b is
+    0, and the most probable class stays what it was.
     """
     if task.kind == "regression":
         return Calibration.identity(task)
@@ -75,7 +75,7 @@ def calibrate(z: Tensor, y: Tensor, task: Task, bias: bool = True) -> Calibratio
         few = int(torch.bincount(labels[known].long(), minlength=2).min())
         reasons += [_reason(few)] if few < FEWEST else []
         fitted.append(
-            (1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None], [bias])
+            (1.0, [0.0]) if few < FEWEST else _fit(logits[known, None], labels[known].double()[:, None], bias)
         )
     temperatures, offsets = zip(*fitted, strict=True)
     return Calibration(tuple(temperatures), tuple(offset[0] for offset in offsets), next(iter(reasons), ""))
@@ -87,16 +87,19 @@ def _calibrate_classes(z: Tensor, y: Tensor, task: Task, bias: bool) -> Calibrat
     if count < 2:
         having = f"{count or 'none'} of {task.outputs} classes has the {FEWEST} rows that are needed to fit them on"
         return Calibration.identity(task, having)
-    temperature, offset = _fit(z, y, [bias and each for each in enough.tolist()])
-    return Calibration((temperature,), tuple(offset))
+    rows = enough[y]
+    temperature, fitted = _fit(z[rows][:, enough], (enough.cumsum(0) - 1)[y[rows]], bias)
+    offset = torch.zeros(task.outputs, dtype=torch.double)
+    offset[enough] = torch.tensor(fitted, dtype=torch.double)
+    return Calibration((temperature,), tuple(offset.tolist()))
 
 
 def _reason(rows: int) -> str:
     return f"a class has {rows} row{'s' * (rows != 1)} to fit them on, and {FEWEST} are needed"
 
 
-def _fit(z: Tensor, y: Tensor, bias: Sequence[bool]) -> tuple[float, list[float]]:
-    """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1; which b are fitted."""
+def _fit(z: Tensor, y: Tensor, bias: bool) -> tuple[float, list[float]]:
+    """T and b of the least penalised log-loss; `y` is `[G]` classes, or `[G, 1]` of 0 and 1."""
     from scipy.optimize import minimize
 
     def loss(values: Array) -> tuple[float, Array]:
@@ -111,7 +114,7 @@ def _fit(z: Tensor, y: Tensor, bias: Sequence[bool]) -> tuple[float, list[float]
         (gradient,) = torch.autograd.grad(total, parameters)
         return float(total.detach()), gradient.numpy()
 
-    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B) if each else (0.0, 0.0) for each in bias]
+    bounds = [(-_BOUND_T, _BOUND_T)] + [(-_BOUND_B, _BOUND_B) if bias else (0.0, 0.0)] * z.shape[1]
     best = minimize(loss, np.zeros(1 + z.shape[1]), jac=True, bounds=bounds, method="L-BFGS-B").x
     return float(np.exp(best[0])), best[1:].tolist()
 

@@ -94,7 +94,7 @@ def _scores(model: TrainedModel) -> str:
     sentences = [chance_sentence(held_out, escape), rare_sentence(model, escape)]
     for score in held_out:
         own = [calibration_sentence(score, model.spec.domain, classes), class_sentence(score, escape)]
-        named = f"{escape(score.target)}: " if len(held_out) > 1 else ""
+        named = f"**{escape(score.target)}**: " if len(held_out) > 1 else ""
         sentences += [f"{named}{sentence}" for sentence in own if sentence]
         sentences += [f"{escape(score.target)}: {score.left_out}."] if score.left_out else []
     return "\n\n".join(["## How good it is", "\n".join(lines), *filter(None, sentences)])
@@ -135,5 +135,5 @@ def _usage(model: TrainedModel) -> str:
 
 def escape(value: Any) -> str:
     """A name that means nothing in Markdown."""
-    text = str(value).replace("\n", " ").replace("`", "'")
-    return "".join(f"\\{character}" if character in "\\<>[]|*_#" else character for character in text)
+    text = " ".join(str(value).splitlines()).replace("`", "'")
+    return "".join(f"\\{character}" if character in "\\<>[]|*_#~&" else character for character in text)

@@ -71,7 +71,7 @@ def chance_sentence(scores: Sequence[PartScore], name: Callable[[str], str] = st
     """For which targets the same answer for all molecules may be as good; empty where there are none."""
     poor = [name(score.target) for score in scores if score.may_be_chance]
     what = f"For {listed(poor)} it" if len(scores) > 1 else "It"
-    return f"{what} may be no better than a guess on molecules that it was not trained on." if poor else ""
+    return f"{what} may be no better than a guess on rows that it was not trained on." if poor else ""
 
 
 def rare_classes(model: TrainedModel) -> list[str]:

@@ -75,7 +75,7 @@ def label_reader(model: TrainedModel, path: Path, columns: list[str]) -> LabelRe
     spec = model.spec.table
     numbers = [parse_number(str(name)) for name in model.classes]
     numeric = None not in numbers
-    names = tuple(f"{value:g}" if numeric else str(name) for name, value in zip(model.classes, numbers, strict=True))
+    names = tuple(f"{value:.15g}" if numeric else str(name) for name, value in zip(model.classes, numbers, strict=True))
     task = replace(model.task, mean=(), std=())
     merge = spec is not None and spec.merge_labels
     censored: Censored = "value" if spec is not None and spec.censored == "value" else "drop"

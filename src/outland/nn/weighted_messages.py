@@ -18,8 +18,8 @@ def weighted_messages(module: nn.Module, weight: Tensor) -> Iterator[None]:
     """A context in which all encoders of a module, its layers outside encoders and its walks weigh the edges `[E]`.
 
     The weight multiplies those that the module gives its encoders itself, and gets a gradient. Weight 0 is the graph
-    without the edge, except to what reads edges and passes no messages: means over a graph's edges (GSAT), a share of
-    them (DIR, CIGA), the edges of pooled graphs (StableGNN). Closed walks only see whether an edge is there.
+    without the edge, except to what reads edges and passes no messages: means over a graph's edges (GSAT, GALA), a
+    share of them (DIR, CIGA), the edges of pooled graphs (StableGNN). Closed walks only see whether an edge is there.
     """
 
     def before(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -23,8 +23,8 @@ _VERDICTS = (
 )
 _MOST_ELEMENTS = 5  # that are named
 _UNKNOWN = "Little is new here, but how good the model is was not measured."
-_CARE = "Trust it with care: how unusual these rows are is not known."
-_NOTHING = "Take it as a guess: neither how good the model is nor how unusual these rows are is known."
+_CARE = "Trust it with care: which of these rows are unusual is not known."
+_NOTHING = "Take it as a guess: neither how good the model is nor which of these rows are unusual is known."
 
 
 def advise(
@@ -58,6 +58,8 @@ def advise(
     verdict = _verdict(level, bool(measured), has_flags(model))
     if poor and level < 2:
         verdict = f"{verdict[:-1]}, and do not trust it for {listed(score.target for score in poor)}."
+    if unknown := [score.target for score in scores if measured and not score.is_measured]:
+        verdict = f"{verdict[:-1]}; how good it is for {listed(unknown)} was not measured."
     evidence += filter(None, [_held_out_score(scores), chance_sentence(scores), rare_sentence(model)])
     return [verdict, *(f"  {line}" for line in evidence)]
 

@@ -68,11 +68,11 @@ def _unscorable(splits: Splits) -> list[str]:
 
 def _log_hint(splits: Splits) -> list[str]:
     """A hint where positive numbers span many orders of magnitude."""
-    y = splits.graphs.y
-    known = y[~y.isnan()] if splits.schema.task.kind == "regression" else y[:0]
-    if not len(known) or known.min() <= 0 or known.max() < _WIDE * known.min():
-        return []
-    return ["hint: the labels span many orders of magnitude; a column of their logarithms is easier to learn"]
+    y = splits.graphs.y.reshape(len(splits.graphs), -1)
+    columns = [each[~each.isnan()] for each in y.T] if splits.schema.task.kind == "regression" else []
+    if any(len(known) and 0 < known.min() < known.max() / _WIDE for known in columns):
+        return ["hint: the labels span many orders of magnitude; a column of their logarithms is easier to learn"]
+    return []
 
 
 def _balance(splits: Splits) -> str:

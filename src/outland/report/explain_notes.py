@@ -91,7 +91,8 @@ def shading_note(model: TrainedModel, nodes: str, edges: str) -> str:
 def columns_note(model: TrainedModel, known: bool, target: int = 0) -> str:
     """What the columns of numbers mean, for one of the model's targets."""
     lines, noun = [], "molecule" if model.kind == "molecules" else "graph"
-    calibrated = "not calibrated" if model.calibration.reason else "calibrated on rows not trained on"
+    plain = model.calibration.reason and model.calibration.offset[target] == 0
+    calibrated = "not calibrated" if plain else "calibrated on rows not trained on"
     if len(model.classes) == 2:
         lines.append(f"Probability is of “{model.classes[1]}”, {calibrated}; a {noun} is called so above one half.")
     elif model.classes:

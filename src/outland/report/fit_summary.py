@@ -162,7 +162,7 @@ def _about(score: PartScore) -> str:
         assert value is not None
         if score.metric != "rmse":
             return f"{100 * value:.0f}"
-        return f"{value:.2g}" if abs(value) < 100 else f"{value:,.0f}"
+        return f"{value:.2g}" if abs(value) < 99.5 else f"{value:,.0f}"
 
     between = "" if score.score.low is None else f" ({rounded(score.score.low)} to {rounded(score.score.high)})"
     return f"{rounded(score.score.value)}{'' if score.metric == 'rmse' else ' %'}{between}"

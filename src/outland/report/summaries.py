@@ -12,6 +12,7 @@ from outland.graphs import PackedGraphs
 from outland.models import PartScore, TrainedModel
 from outland.models.conformal import COVERAGE
 from outland.models.messages import METRICS, class_sentence, format_score
+from outland.models.predicted_rows import target_suffixes
 from outland.models.table_predictions import TableReport
 from outland.models.uncertainty import has_flags
 from outland.progress import echo, screen
@@ -61,9 +62,15 @@ def prediction_lines(model: TrainedModel, report: TableReport, coverage: float |
 
 def _always_inside(model: TrainedModel, coverage: float) -> list[str]:
     """Which classes have too few rows for such sets, and so are in all of them."""
+    if model.conformal is None or not model.classes:
+        return []
     needed = round(coverage / (1 - coverage), 6)
-    counts = zip(model.classes, model.training.class_counts, strict=False)
-    few = [str(name) for name, count in counts if count < needed]
+    few = []
+    for target, suffix in enumerate(target_suffixes(model)):
+        known = model.conformal.labels[model.conformal.scores[:, target].isfinite(), target]
+        counts = torch.bincount(known, minlength=len(model.classes)).tolist()
+        of = f" ({suffix[1:]})" if suffix else ""
+        few += [f"{name}{of}" for name, count in zip(model.classes, counts, strict=True) if count < needed]
     return [f"too few rows for that are of {listed(few)}, which every set holds"] if few else []
 
 

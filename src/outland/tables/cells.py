@@ -1,6 +1,7 @@
 """What a cell says: nothing, a number, a limit such as `>10`, or a word for yes or no."""
 
 import re
+from contextlib import suppress
 
 _MISSING = {"", "na", "nan", "n/a", "none", "null", "?", "-"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
@@ -42,7 +43,12 @@ def parse_limit(text: str, decimal_comma: bool = False) -> float | None:
 
 def is_quantity(text: str) -> bool:
     """Whether a number or a limit is followed by something else, as `3.2 uM`, `>10 nM`, `2.3 ± 0.1` or `10,573`."""
-    return _QUANTITY.fullmatch(text) is not None and parse_number(text) is None and parse_limit(text) is None
+    if _QUANTITY.fullmatch(text) is None or parse_number(text) is not None or parse_limit(text) is not None:
+        return False
+    with suppress(ValueError):
+        float(text)  # too large a number
+        return False
+    return True
 
 
 def parse_yes_no(text: str) -> float | None:

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 from outland.errors import OutlandError
 from outland.tables.formats import MAX_BLANK, MAX_CELL, MAX_RECORD, is_gzipped
 
-_QUOTED = re.compile(r'(?:^|(?<=[,;\t]))"[^"]*(?:"|$)')  # names in quotes, which may hold separators
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t]))"(?:[^"]|"")*(?:"|$)')  # names in quotes, which may hold separators
 TEXT: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
 
 

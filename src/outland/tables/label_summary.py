@@ -43,7 +43,7 @@ class LabelSummary:
     @property
     def has_units(self) -> bool:
         """Whether labels that are no numbers are mostly ones with something beside them."""
-        return self.quantities > self.words
+        return self.quantities > self.words + (0 if self.numeric else self.limits)
 
     def add(self, text: str) -> None:
         """Count a cell."""

@@ -68,7 +68,7 @@ class LabelReader:
     def _value(self, text: str) -> float | None:
         value = self._number(text) if self.numeric else None
         if self.classes:
-            name = text.strip().lower() if not self.numeric else None if value is None else f"{value:g}"
+            name = text.strip().lower() if not self.numeric else None if value is None else f"{value:.15g}"
             return float(self._numbers[name]) if name in self._numbers else None
         if value is not None and self.task.kind == "binary" and value not in (0.0, 1.0):
             return None
@@ -160,7 +160,9 @@ def _single_target(summary: LabelSummary, task: str) -> LabelReader:
     texts = sorted(summary.texts)
     if not numeric and task == "binary":
         texts.sort(key=lambda text: text in POSITIVE)
-    names = [f"{value:g}" for value in sorted(summary.numbers)] if numeric else [summary.texts[text] for text in texts]
+    names = (
+        [f"{value:.15g}" for value in sorted(summary.numbers)] if numeric else [summary.texts[text] for text in texts]
+    )
     if len(names) < 2:
         raise OutlandError(f"every label in '{summary.name}' is {names[0]!r}: there is nothing to tell apart")
     if len(names) > MAX_CLASSES:
