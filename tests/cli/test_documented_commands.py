@@ -17,7 +17,7 @@ from tests.models.cases import SMALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-NEEDS_DATA = ("data show molbbbp", "data prepare molbbbp")
+NEEDS_DATA = ("data show molbbbp", "data prepare molbbbp", "train molbbbp")
 LESS = {
     "fit": "--epochs 1 --set backbone.width=8 --folds 2 --minutes 0.1",
     "predict": "--no-shift",
