@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from outland.models.summary import Interval, PartScore
+
 # Around every probe: what it has `seen` is left in the page, for us to read.
 ANSWER = """
 <script>
@@ -23,6 +25,12 @@ document.body.append(answer);
 
 def scores(row, column, seed):
     return 0.6 + (0.05 if row.label in ("AIA", "AIA (released)") else 0.0) + 0.001 * seed
+
+
+def chance_score(target: str = "y") -> PartScore:
+    """A score that may be a guess: one half lies in its interval."""
+    interval = Interval(value=0.55, low=0.4, high=0.7)
+    return PartScore(part="test", target=target, metric="rocauc", rows=99, groups=50, rare=40, score=interval)
 
 
 def browser() -> str:

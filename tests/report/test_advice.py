@@ -13,6 +13,7 @@ from outland.models.summary import Assessment, Interval, PartScore, ShiftSummary
 from outland.models.table_predictions import TableReport
 from outland.report.advice import advise
 from outland.shift.two_sample import TwoSample
+from tests.report.cases import chance_score
 
 TRUST, CARE, DISTRUST = (
     "Trust it as far as its held-out score.",
@@ -112,15 +113,7 @@ def test_what_a_table_has_in_common_with_training_is_no_number_below_one_half(ju
 
 
 def test_a_model_that_may_guess_is_not_trusted(judged):
-    guess = PartScore(
-        part="test",
-        target="A",
-        metric="rocauc",
-        rows=99,
-        groups=50,
-        rare=40,
-        score=Interval(value=0.55, low=0.4, high=0.7),
-    )
+    guess = chance_score("A")
     lines = advise(replace(judged, assessment=Assessment(scores=[guess])), report(95, 4, 1))
     assert (lines[0], lines[-1]) == (
         DISTRUST,

@@ -10,7 +10,7 @@ from outland.models.calibration import Calibration
 from outland.models.contributions import Faithfulness
 from outland.models.expected_error import ExpectedError, FlagErrors
 from outland.models.explained_rows import Explained, ExplainedRow, explain_table
-from outland.models.summary import Assessment, Interval, PartScore
+from outland.models.summary import Assessment
 from outland.report.explain_notes import (
     columns_note,
     constant_summary,
@@ -21,6 +21,7 @@ from outland.report.explain_notes import (
 )
 from outland.report.explain_page import explain_page
 from tests.models.cases import TABLE
+from tests.report.cases import chance_score
 
 
 def page(model, explained):
@@ -55,18 +56,8 @@ def test_columns_say_whether_probabilities_are_calibrated_and_may_be_a_guess(fit
     assert "Probability is of “1”, calibrated on rows not trained on;" in columns_note(model, known=False)
     without = replace(model, calibration=Calibration.identity(model.task, "too few"))
     assert "Probability is of “1”, not calibrated;" in columns_note(without, known=False)
-    poor = PartScore(
-        part="test",
-        target="y",
-        metric="rocauc",
-        rows=90,
-        groups=40,
-        rare=40,
-        score=Interval(value=0.6, low=0.4, high=0.8),
-    )
-    assert "It may be no better than a guess" in columns_note(
-        replace(model, assessment=Assessment(scores=[poor])), False
-    )
+    poor = replace(model, assessment=Assessment(scores=[chance_score()]))
+    assert "It may be no better than a guess" in columns_note(poor, known=False)
 
 
 def test_a_mask_says_what_it_is_and_where_it_acts(fitted, monkeypatch):

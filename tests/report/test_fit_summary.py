@@ -95,7 +95,7 @@ def test_how_good_a_model_is(result):
     assert (
         quality(0.8, "random", **accuracy) == "On 200 molecules drawn at random and not seen, 80.00 % are called right."
     )
-    common = quality(0.8, "random", common_share=0.75, **accuracy)
+    common = quality(0.8, "random", called_right={"a": [70, 75], "b": [10, 25]}, **accuracy)
     assert common.endswith("80.00 % are called right; always saying the commonest class is right in 75.00 %.")
 
 
@@ -155,7 +155,8 @@ def test_advice_warns_where_it_should(result):
 def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(result):
     def of(low: float) -> str:
         score = Interval(value=0.8, low=low, high=0.9)
-        return advice(result(part_score(score, metric="accuracy", rare=None, common_share=0.75)))
+        by_class = {"a": [70, 75], "b": [10, 25]}
+        return advice(result(part_score(score, metric="accuracy", rare=None, called_right=by_class)))
 
     assert of(0.7) == "do not rely on it for new scaffolds: it may be no better than a guess."
     assert of(0.76) == "use it for new scaffolds, and expect about 80 % (76 to 90) called right."
@@ -163,7 +164,7 @@ def test_a_share_called_right_is_compared_with_that_of_the_commonest_class(resul
 
 def test_a_class_of_few_rows_is_no_class_to_rely_on(result):
     by_class = {"low": [153, 180], "mid": [170, 212], "high": [1, 8]}
-    score = part_score(0.81, metric="accuracy", rare=None, common_share=0.53, called_right=by_class)
+    score = part_score(0.81, metric="accuracy", rare=None, called_right=by_class)
     fit = result(score)
     training = fit.model.training.model_copy(update={"class_counts": [180, 212, 8]})
     model = replace(fit.model, classes=("low", "mid", "high"), training=training)

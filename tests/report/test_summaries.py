@@ -143,11 +143,10 @@ def test_several_classes_stand_beside_the_commonest(fitted):
         score=Interval(value=0.8),
         metric="accuracy",
         rare=None,
-        common_share=0.53,
         called_right={"a": [3, 4], "b": [1, 9]},
     )
     rows = cells(evaluation_table(replace(fitted.model_, classes=("a", "b", "c")), [score], "t.csv"))
-    assert (rows[0][-1], rows[1][-1]) == ("commonest class", "53.00")
+    assert (rows[0][-1], rows[1][-1]) == ("commonest class", "69.23")
     assert evaluation_notes([score]) == ["Called right by class: a 3 of 4, b 1 of 9."]
 
 

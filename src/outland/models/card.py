@@ -93,9 +93,9 @@ def _scores(model: TrainedModel) -> str:
     held_out = model.assessment.of("test")
     sentences = [chance_sentence(held_out, escape), rare_sentence(model, escape)]
     for score in held_out:
-        own = [calibration_sentence(score, model.spec.domain, classes), class_sentence(score, escape)]
+        of_target = [calibration_sentence(score, model.spec.domain, classes), class_sentence(score, escape)]
         named = f"**{escape(score.target)}**: " if len(held_out) > 1 else ""
-        sentences += [f"{named}{sentence}" for sentence in own if sentence]
+        sentences += [f"{named}{sentence}" for sentence in of_target if sentence]
         sentences += [f"{escape(score.target)}: {score.left_out}."] if score.left_out else []
     return "\n\n".join(["## How good it is", "\n".join(lines), *filter(None, sentences)])
 

@@ -172,7 +172,7 @@ def _beside(model: TrainedModel, called: Array, y: Array, target: int) -> dict[s
         str(name): [int((called[of] == number).sum()), int(of.sum())]
         for number, (name, of) in enumerate(zip(model.classes, rows, strict=True))
     }
-    return {"common_share": max(count for _, count in right.values()) / len(y), "called_right": right}
+    return {"called_right": right}
 
 
 def check_calibration(

@@ -62,7 +62,6 @@ class PartScore(Plain):
         rare: rows of the rarer of two classes.
         calibration: of a classifier.
         mean_error: RMSE of always predicting the training mean, where numbers are predicted.
-        common_share: share of the commonest of three or more classes.
         called_right: of each of three or more classes, how many rows are called right, and how many there are.
         not_finite: rows with a label that are left out, for a prediction of theirs is not finite.
     """
@@ -78,7 +77,6 @@ class PartScore(Plain):
     rare: int | None = None
     calibration: CalibrationCheck | None = None
     mean_error: float | None = None
-    common_share: float | None = None
     called_right: dict[str, list[int]] = Field(default_factory=dict)
     not_finite: int = 0
 
@@ -96,6 +94,12 @@ class PartScore(Plain):
     def is_measured(self) -> bool:
         """Whether there is a score, of rows enough to judge by."""
         return self.score.value is not None and not self.too_few
+
+    @property
+    def common_share(self) -> float | None:
+        """Share of the commonest of three or more classes."""
+        counts = [rows for _, rows in self.called_right.values()]
+        return max(counts) / sum(counts) if counts else None
 
     @property
     def guess(self) -> float | None:
@@ -139,6 +143,14 @@ class Assessment(Plain):
     comparison: Comparison | None = None
     share_far: float | None = None
     shift: ShiftSummary | None = None
+
+    def by_worth(self) -> tuple[list[PartScore], list[PartScore], list[PartScore]]:
+        """The held-out scores that are better than a guess, those that may be one, and those that are not measured."""
+        scores = self.of("test")
+        measured = [score for score in scores if score.is_measured]
+        good = [score for score in measured if not score.may_be_chance]
+        poor = [score for score in measured if score.may_be_chance]
+        return good, poor, [score for score in scores if not score.is_measured]
 
     def of(self, part: Literal["val", "test"]) -> list[PartScore]:
         """The scores of one part, a target each."""

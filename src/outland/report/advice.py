@@ -52,22 +52,23 @@ def advise(
             f"has next to none of (GCS; {gcs.null.mean:.0%} by chance)."
         )
     scores = [] if model.assessment is None else model.assessment.of("test")
-    measured = [score for score in scores if score.is_measured]
-    poor = [score for score in measured if score.may_be_chance]
-    level = 2 if poor and len(poor) == len(measured) else level
-    verdict = _verdict(level, bool(measured), has_flags(model))
+    evidence += filter(None, [_held_out_score(scores), chance_sentence(scores), rare_sentence(model)])
+    return [_verdict(model, level), *(f"  {line}" for line in evidence)]
+
+
+def _verdict(model: TrainedModel, level: int) -> str:
+    """Whether to trust it, by how unusual the rows are and how good the model was, for each target."""
+    good, poor, unknown = ([], [], []) if model.assessment is None else model.assessment.by_worth()
+    level = 2 if poor and not good else level
+    if has_flags(model) or level > 1:
+        verdict = _VERDICTS[level] if level or good else _UNKNOWN
+    else:
+        verdict = _CARE if good else _NOTHING
     if poor and level < 2:
         verdict = f"{verdict[:-1]}, and do not trust it for {listed(score.target for score in poor)}."
-    if unknown := [score.target for score in scores if measured and not score.is_measured]:
-        verdict = f"{verdict[:-1]}; how good it is for {listed(unknown)} was not measured."
-    evidence += filter(None, [_held_out_score(scores), chance_sentence(scores), rare_sentence(model)])
-    return [verdict, *(f"  {line}" for line in evidence)]
-
-
-def _verdict(level: int, measured: bool, flagged: bool) -> str:
-    if flagged or level > 1:
-        return _VERDICTS[level] if level or measured else _UNKNOWN
-    return _CARE if measured else _NOTHING
+    if unknown and (good or poor):
+        verdict = f"{verdict[:-1]}; how good it is for {listed(score.target for score in unknown)} was not measured."
+    return verdict
 
 
 def _level(value: float, limits: tuple[float, float]) -> int:

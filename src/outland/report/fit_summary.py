@@ -124,9 +124,7 @@ def advice(result: FitResult) -> str:
     assert assessment is not None
     scores, comparison = assessment.of("test"), assessment.comparison
     new = _HELD_OUT.get(result.model.spec.domain, "molecules")
-    unknown = [score for score in scores if not score.is_measured]
-    poor = [score for score in scores if score.is_measured and score.may_be_chance]
-    good = [score for score in scores if score.is_measured and not score.may_be_chance]
+    good, poor, unknown = assessment.by_worth()
     if len(unknown) == len(scores):
         return "get more labels before you rely on it; these are too few to say how good it is."
     words = [f"use it for new {new}, and expect about {_expected(good, len(scores) > 1)}"] if good else []
@@ -142,7 +140,7 @@ def advice(result: FitResult) -> str:
     if error is not None and error > _MISCALIBRATED:
         words.append(f"read its probabilities as a ranking, for they are off by {error:.2f} on average")
     if comparison is not None and comparison.left_out:
-        words.append(f"with more --minutes it would try {' and '.join(comparison.left_out)} too")
+        words.append(f"with more --minutes it would try {listed(comparison.left_out)} too")
     return f"{'; '.join(words)}."
 
 

@@ -22,9 +22,8 @@ class LabelReader:
 
     targets: tuple[str, ...]
     task: Task
-    classes: tuple[
-        str, ...
-    ] = ()  # names in order, where labels are names (whose case is nothing) or numbers of classes
+    # Names in order, where labels are names (whose case is nothing) or numbers of classes.
+    classes: tuple[str, ...] = ()
     numeric: bool = True  # whether those names are numbers
     signs: bool = False  # whether `-` is a label, and no gap
     decimal_comma: bool = False  # see `parse_number`
