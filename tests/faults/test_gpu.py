@@ -7,16 +7,21 @@ import json
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from outland.chem.elements import elements
+from outland.chem.featurizer import ATOMS, BONDS
 from outland.errors import OutlandError
-from outland.graphs import Cache
+from outland.graphs import Cache, PackedGraphs, Schema, Splits, Task
 from outland.training import RunSpec, fleet, run, run_fleet
 from outland.training.checkpoint import Checkpoints
 from outland.training.run_folder import RunFolder
+from outland.training.runs import Training
 from tests.faults.harness import begin
 
 pytestmark = [
@@ -180,3 +185,33 @@ def test_several_processes_on_one_device(alone, cache, tmp_path, tally):
     assert [ended(child) for child in (*both, third)] == [0, 0, -signal.SIGKILL]
     assert records(tmp_path) == alone
     tally("faults", "processes on one GPU", 3)
+
+
+def molecules(count: int) -> Splits:
+    """Rings of atoms at random, as molecules are packed; every part has both labels."""
+    generator, graphs = torch.Generator().manual_seed(0), []
+    for number in range(count):
+        nodes = 3 + number % 5
+        ends = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
+        draw = [
+            torch.randint(least, (2 * nodes,), generator=generator) for least in (*ATOMS.vocabulary, *BONDS.vocabulary)
+        ]
+        atoms, bonds = torch.stack(draw[: len(ATOMS.vocabulary)], 1), torch.stack(draw[len(ATOMS.vocabulary) :], 1)
+        bonds[nodes:] = bonds[:nodes]
+        fields = {"x": atoms[:nodes], "edge_index": torch.cat([ends, ends.flip(0)], 1), "edge_attr": bonds}
+        graphs.append(SimpleNamespace(**fields, y=torch.tensor([[float(number % 2)]])))
+    packed = replace(PackedGraphs.from_data_list(graphs), environment=torch.arange(count) % 3)
+    parts = {name: torch.arange(first, count, 3) for first, name in enumerate(("train", "val", "test"))}
+    return Splits(packed, parts, Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, environments=3), {})
+
+
+def test_molecules_train_on_a_gpu_and_leave_the_model_that_a_cpu_reads(tally):
+    device, splits = torch.device("cuda"), molecules(90)
+    changes = {"backbone": {"width": 16, "layers": 2}, "train": {"epochs": 2, "batch_size": 8}}
+    training = Training(RunSpec.make("molbbbp", "erm", "scaffold", changes=changes), splits.to(device), device)
+    for _ in training.steps():
+        pass
+    model = training.model()
+    assert training.record().selection
+    assert model.training_elements.tolist() == elements(splits.graphs, splits["train"]).tolist()
+    tally("faults", "molecules on a GPU")

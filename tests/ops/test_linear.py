@@ -8,7 +8,8 @@ from outland import ops
 from outland.nn import BatchNorm, Dropout
 from outland.nn.layers import LinearBeforeNorm, linear_norm
 from outland.ops import DropoutSeeds, use_kernels
-from outland.ops.linear import has_many_rows, is_small
+from outland.ops.linear import MOST_ROWS, has_many_rows, is_small
+from outland.ops.linear import _Linear as GPULinear
 from tests.ops.cases import DEVICE, close, needs_triton
 
 WITHIN = 4e-3 if DEVICE.type == "cuda" else 5e-5  # TF32 has ten bits
@@ -194,3 +195,48 @@ def test_which_products_are_small(rows, width, dtype, precision, taken, monkeypa
         assert is_small(x) is False
     monkeypatch.setattr("outland.ops.linear.has_tf32", lambda device: False)
     assert is_small(x) is False
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 40])
+def test_large_products_of_a_gpu_have_gradients_of_their_own(inputs):
+    linear, _, x, grad, _ = parts(90, inputs, 70, False)
+    asked, bias = [x.requires_grad_(), linear.weight], linear.bias.detach()
+    sides = []
+    for map_rows in (nn.functional.linear, GPULinear.apply):
+        out = map_rows(x, linear.weight, bias)
+        sides.append((out, *torch.autograd.grad(out, asked, grad)))
+    for expected, actual in zip(*sides, strict=True):
+        close(actual, expected, WITHIN)
+
+
+@pytest.mark.parametrize(("on_gpu", "training"), [(True, True), (True, False), (False, True)])
+def test_which_products_have_gradients_of_their_own(on_gpu, training, monkeypatch):
+    """Those of a GPU, unless the bias has one, as outside training."""
+    monkeypatch.setattr("outland.ops.linear._on_gpu", lambda tensor: on_gpu)
+    monkeypatch.setattr("outland.ops.linear._on_cpu", lambda tensor: False)
+    linear, norm, x, _, mask = parts(MOST_ROWS + 5, 20, 30, True)
+    linear.train(training), norm.train(training)
+    assert has_node(linear_norm(linear, norm, x, mask).grad_fn, "_LinearBackward") is (on_gpu and training)
+
+
+def has_node(node, name: str) -> bool:
+    """Whether a step of the backward pass is among those before a node."""
+    return node is not None and (
+        node.name() == name or any(has_node(before, name) for before, _ in node.next_functions)
+    )
+
+
+@pytest.mark.parametrize("inputs", [1, 40])
+@pytest.mark.parametrize("relu", [False, True])
+@torch.no_grad()
+def test_a_gpu_folds_a_frozen_norm_where_nothing_has_a_gradient(inputs, relu, monkeypatch):
+    monkeypatch.setattr("outland.ops.linear._on_gpu", lambda tensor: True)
+    monkeypatch.setattr("outland.ops.linear._on_cpu", lambda tensor: False)
+    monkeypatch.setattr("outland.ops.linear.batch_norm", None)  # it is not used
+    linear, norm, x, _, _ = parts(MOST_ROWS + 5, inputs, 70, False)
+    linear.eval(), norm.eval()
+    actual = linear_norm(linear, norm, x, relu=relu)
+    expected = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    close(actual, expected.relu() if relu else expected, WITHIN)
+    with torch.enable_grad():
+        assert ops.fold_batch_norm(linear.weight.detach(), linear.bias.detach(), norm.state()) is None

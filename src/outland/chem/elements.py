@@ -18,8 +18,9 @@ _HYDROGEN = SYMBOLS.index("H")  # rarely an atom of a graph, and in nearly every
 
 def elements(graphs: PackedGraphs, index: Tensor) -> Tensor:
     """The elements of the molecules with these indices, as indices of `SYMBOLS`, unique and sorted."""
-    selected = torch.zeros(len(graphs), dtype=torch.bool, device=graphs.x.device).index_fill(0, index, True)
-    unique: Tensor = graphs.x[:, 0][selected.repeat_interleave(graphs.node_counts.to(selected.device))].unique()
+    selected = torch.zeros(len(graphs), dtype=torch.bool).index_fill(0, index, True)
+    atoms = selected.repeat_interleave(graphs.node_counts)
+    unique: Tensor = graphs.x[:, 0][atoms.to(graphs.x.device)].unique()
     return unique.long().cpu()
 
 

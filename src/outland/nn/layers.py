@@ -121,7 +121,7 @@ def linear_norm(
 def fold_batch_norm(linear: nn.Linear, norm: nn.Module, dropout: Dropout | None) -> tuple[Tensor, Tensor] | None:
     """Weight and bias of `linear` and `norm` as one linear layer, where both are frozen and nothing is dropped.
 
-    None where they are not, and on a GPU: see `ops.fold_batch_norm`.
+    None where they are not, and on a GPU while gradients are on: see `ops.fold_batch_norm`.
     """
     if not isinstance(norm, BatchNorm) or (dropout is not None and dropout.training):
         return None
