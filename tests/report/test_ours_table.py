@@ -48,20 +48,44 @@ def test_only_what_stands_between_the_marks_is_written():
     assert with_table("a\nb", results(), masks()) == "a\nb"
 
 
-def test_what_the_page_says_of_two_seeds_of_motif_size_is_so():
+def selected_scores(file: str, **settings) -> list[dict]:
+    """Validation and test scores of the selected epochs of Evidence on Motif-size, of runs with these settings."""
     if not (ROOT / "results").is_dir():
         pytest.skip("results/ is not part of the package's source distribution")
-    text = lzma.decompress((ROOT / "results" / "records" / "covariate.jsonl.xz").read_bytes()).decode()
-    selected = []
-    for line in text.splitlines()[1:]:
-        plain = json.loads(line)
-        if all(
-            plain["spec"][name] == value
-            for name, value in {"method": "evidence", "domain": "size", "dataset": "motif"}.items()
-        ):
-            selected.append(plain["record"]["selection"][plain["record"]["selected"]])
+    text = lzma.decompress((ROOT / "results" / "records" / file).read_bytes()).decode()
+    records = [json.loads(line) for line in text.splitlines()[1:]]
+    where = {"method": "evidence", "domain": "size", "dataset": "motif"}
+    found = [plain for plain in records if where.items() <= plain["spec"].items()]
+    found = [plain["record"] for plain in found if settings.items() <= plain["spec"]["method_params"].items()]
+    return [record["selection"][record["selected"]] for record in found]
+
+
+def test_what_the_page_says_of_two_seeds_of_motif_size_is_so():
+    selected = selected_scores("covariate.jsonl.xz")
     test = sorted(row["test"] for row in selected)
     assert len(test) == 10
     assert test[1] < statistics.median(test) - 0.1 < test[2]
     validation = [row["val"] for row in selected]
     assert max(validation) - min(validation) < 0.002
+
+
+WITH_WALKS = {"walks": 6, "gate": True, "readout": "max"}
+
+
+@pytest.mark.parametrize("without", [{"layer": False}, {"whole": 1.0}, {"mix": 0.0}])
+def test_none_of_the_runs_without_a_part_is_weak(without):
+    test = [row["test"] for row in selected_scores("ours.jsonl.xz", **WITH_WALKS, **without)]
+    assert len(test) == 10
+    assert min(test) > 0.92
+
+
+def test_gate_and_walks_carry_it_on_motif_size():
+    def mean(**settings):
+        return statistics.mean(row["test"] for row in selected_scores("ours.jsonl.xz", **settings))
+
+    ours = statistics.mean(row["test"] for row in selected_scores("covariate.jsonl.xz"))
+    gateless = mean(gate=False, layer=True)
+    walkless = mean(walks=0, readout="max")
+    maximum, plain = (mean(gate=False, layer=False, readout=readout) for readout in ("max", "backbone"))
+    assert plain < maximum < gateless < walkless < ours
+    assert mean(readout="backbone", walks=6, gate=True) == pytest.approx(ours, abs=0.02)
