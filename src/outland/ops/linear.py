@@ -79,8 +79,9 @@ def linear_norm(
         assert state.momentum is not None
         state.running_mean.data.add_(bias.data, alpha=state.momentum)  # autograd keeps it, to read in eval mode only
         return out
-    mapped = _Linear.apply(x, weight, bias) if _on_gpu(x) and not needs_grad(bias) else None
-    return batch_norm(functional.linear(x, weight, bias) if mapped is None else mapped, mask, state, relu, dropout)
+    is_own = _on_gpu(x) and not needs_grad(bias)
+    mapped: Tensor = (_Linear.apply if is_own else functional.linear)(x, weight, bias)  # type: ignore[no-untyped-call]
+    return batch_norm(mapped, mask, state, relu, dropout)
 
 
 class _Linear(torch.autograd.Function):
