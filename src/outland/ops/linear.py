@@ -80,7 +80,7 @@ def linear_norm(
         state.running_mean.data.add_(bias.data, alpha=state.momentum)  # autograd keeps it, to read in eval mode only
         return out
     is_own = _on_gpu(x) and not needs_grad(bias)
-    mapped: Tensor = (_Linear.apply if is_own else functional.linear)(x, weight, bias)  # type: ignore[no-untyped-call]
+    mapped: Tensor = (_Linear.apply if is_own else functional.linear)(x, weight, bias)
     return batch_norm(mapped, mask, state, relu, dropout)
 
 
