@@ -11,24 +11,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 import torch
+from study import endless_steps
 from torch.profiler import ProfilerActivity, profile
 
 from outland.devices import find_device
-from outland.spec import RunSpec, load_splits
+from outland.spec import load_splits
 from outland.studies import find_study
 from outland.training.capture import Event
 from outland.training.runs import Training
 
 STEPS = 24
-
-
-def endless_steps(training: Training, spec: RunSpec) -> Iterator[Event | None]:
-    """The steps of a training, epoch after epoch, with a pause after each."""
-    trainer = training.trainer
-    steps, number = trainer.new_steps(), 0
-    while True:
-        yield from trainer.capture.on_stream(steps.epoch(number, spec.train.epochs))
-        number += 1
 
 
 def report(name: str, work: Callable[[], None], times: int, most: int) -> None:
@@ -63,7 +55,7 @@ def main() -> None:
         spec = cell.specs[0]
         training = Training(spec, load_splits(spec, device), device)
         training.trainer.method.reseed(0, device)
-        steps = endless_steps(training, spec)
+        steps = endless_steps(training)
         for _ in range(len(training.trainer.batches) + 1):  # every shape is captured
             next(steps)
 

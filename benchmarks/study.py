@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -24,6 +25,7 @@ from outland.studies import find_study
 from outland.studies.base import Cell
 from outland.studies.gpu_costs import gpu_load
 from outland.studies.runner import run_study
+from outland.training.capture import Event
 from outland.training.record import describe_platform
 from outland.training.runs import Training
 from outland.training.scheduler import CAPACITY, WIDTH
@@ -68,23 +70,23 @@ def whole_study(cells: list[Cell], arguments: argparse.Namespace) -> dict:
     }
 
 
+def endless_steps(training: Training) -> Iterator[Event | None]:
+    """The steps of a training, epoch after epoch, with a pause after each."""
+    trainer = training.trainer
+    steps = trainer.new_steps()
+    for number in count():
+        yield from trainer.capture.on_stream(steps.epoch(number, training.spec.train.epochs))
+
+
 def fleet_steps(cell: Cell, seconds: float, device: torch.device) -> dict:
     """Milliseconds a step and an evaluation of one run among as many as share the device."""
     spec = cell.specs[0]
-    count = max(1, min(WIDTH, int(CAPACITY / gpu_load(spec).share)))
+    runs = max(1, min(WIDTH, int(CAPACITY / gpu_load(spec).share)))
     splits = load_splits(spec, device)
-    trainings = [Training(spec, splits, device) for _ in range(count)]
+    trainings = [Training(spec, splits, device) for _ in range(runs)]
     for training in trainings:
         training.trainer.method.reseed(0, device)
-    steps = [training.trainer.new_steps() for training in trainings]
-    numbers = [0] * count
-
-    def epochs(index: int) -> Iterator[None]:
-        while True:
-            yield from trainings[index].trainer.capture.on_stream(steps[index].epoch(numbers[index], spec.train.epochs))
-            numbers[index] += 1
-
-    walks = [epochs(index) for index in range(count)]
+    walks = [endless_steps(training) for training in trainings]
     per_epoch = len(trainings[0].trainer.batches)
     for walk in walks:  # every shape is captured before the clock starts
         for _ in range(per_epoch + 1):
@@ -95,7 +97,7 @@ def fleet_steps(cell: Cell, seconds: float, device: torch.device) -> dict:
         for _ in range(8):
             for walk in walks:
                 next(walk)
-        taken += 8 * count
+        taken += 8 * runs
     torch.cuda.synchronize()
     step = (time.perf_counter() - started) / taken
     evaluations = [training.trainer.evaluation for training in trainings]
@@ -107,14 +109,14 @@ def fleet_steps(cell: Cell, seconds: float, device: torch.device) -> dict:
         for evaluation in evaluations:
             evaluation.run()
     torch.cuda.synchronize()
-    evaluation_seconds = (time.perf_counter() - started) / (3 * count)
-    run = spec.train.epochs * (per_epoch * step + evaluation_seconds)
+    evaluation_seconds = (time.perf_counter() - started) / (3 * runs)
+    run_seconds = spec.train.epochs * (per_epoch * step + evaluation_seconds)
     return {
-        "runs": count,
+        "runs": runs,
         "step_ms": round(1e3 * step, 4),
         "evaluation_ms": round(1e3 * evaluation_seconds, 3),
-        "run_s": round(run, 3),
-        "cell_s": round(run * len(cell.specs), 2),
+        "run_s": round(run_seconds, 3),
+        "cell_s": round(run_seconds * len(cell.specs), 2),
     }
 
 

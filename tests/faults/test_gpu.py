@@ -205,7 +205,7 @@ def molecules(count: int) -> Splits:
     return Splits(packed, parts, Schema(ATOMS, Task("binary", 1, "rocauc"), BONDS, environments=3), {})
 
 
-def test_molecules_train_on_a_gpu_and_leave_the_model_that_a_cpu_reads(tally):
+def test_molecules_train_on_a_gpu_and_their_elements_are_kept(tally):
     device, splits = torch.device("cuda"), molecules(90)
     changes = {"backbone": {"width": 16, "layers": 2}, "train": {"epochs": 2, "batch_size": 8}}
     training = Training(RunSpec.make("molbbbp", "erm", "scaffold", changes=changes), splits.to(device), device)

@@ -8,8 +8,7 @@ from outland import ops
 from outland.nn import BatchNorm, Dropout
 from outland.nn.layers import LinearBeforeNorm, linear_norm
 from outland.ops import DropoutSeeds, use_kernels
-from outland.ops.linear import MOST_ROWS, has_many_rows, is_small
-from outland.ops.linear import _Linear as GPULinear
+from outland.ops.linear import MOST_ROWS, _GPULinear, has_many_rows, is_small
 from tests.ops.cases import DEVICE, close, needs_triton
 
 WITHIN = 4e-3 if DEVICE.type == "cuda" else 5e-5  # TF32 has ten bits
@@ -198,11 +197,11 @@ def test_which_products_are_small(rows, width, dtype, precision, taken, monkeypa
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 40])
-def test_large_products_of_a_gpu_have_gradients_of_their_own(inputs):
+def test_products_of_a_gpu_have_the_gradients_of_the_plain_form(inputs):
     linear, _, x, grad, _ = parts(90, inputs, 70, False)
     asked, bias = [x.requires_grad_(), linear.weight], linear.bias.detach()
     sides = []
-    for map_rows in (nn.functional.linear, GPULinear.apply):
+    for map_rows in (nn.functional.linear, _GPULinear.apply):
         out = map_rows(x, linear.weight, bias)
         sides.append((out, *torch.autograd.grad(out, asked, grad)))
     for expected, actual in zip(*sides, strict=True):
@@ -210,13 +209,13 @@ def test_large_products_of_a_gpu_have_gradients_of_their_own(inputs):
 
 
 @pytest.mark.parametrize(("on_gpu", "training"), [(True, True), (True, False), (False, True)])
-def test_which_products_have_gradients_of_their_own(on_gpu, training, monkeypatch):
-    """Those of a GPU, unless the bias has one, as outside training."""
+def test_which_products_take_the_gradients_of_a_gpu(on_gpu, training, monkeypatch):
+    """Those of a GPU, unless the bias needs a gradient, as outside training."""
     monkeypatch.setattr("outland.ops.linear._on_gpu", lambda tensor: on_gpu)
     monkeypatch.setattr("outland.ops.linear._on_cpu", lambda tensor: False)
     linear, norm, x, _, mask = parts(MOST_ROWS + 5, 20, 30, True)
     linear.train(training), norm.train(training)
-    assert has_node(linear_norm(linear, norm, x, mask).grad_fn, "_LinearBackward") is (on_gpu and training)
+    assert has_node(linear_norm(linear, norm, x, mask).grad_fn, "_GPULinearBackward") is (on_gpu and training)
 
 
 def has_node(node, name: str) -> bool:
@@ -238,5 +237,7 @@ def test_a_gpu_folds_a_frozen_norm_where_nothing_has_a_gradient(inputs, relu, mo
     actual = linear_norm(linear, norm, x, relu=relu)
     expected = nn.functional.batch_norm(linear(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
     close(actual, expected.relu() if relu else expected, WITHIN)
+    x[3] = torch.nan
+    assert linear_norm(linear, norm, x, relu=relu).isnan().nonzero()[:, 0].unique().tolist() == [3]
     with torch.enable_grad():
         assert ops.fold_batch_norm(linear.weight.detach(), linear.bias.detach(), norm.state()) is None

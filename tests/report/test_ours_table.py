@@ -48,13 +48,13 @@ def test_only_what_stands_between_the_marks_is_written():
     assert with_table("a\nb", results(), masks()) == "a\nb"
 
 
-def selected_scores(file: str, **settings) -> list[dict]:
-    """Validation and test scores of the selected epochs of Evidence on Motif-size, of runs with these settings."""
+def selected_scores(file: str, column: str = "motif-size", **settings) -> list[dict]:
+    """Validation and test scores of the selected epochs of Evidence's runs on a column with these settings."""
     if not (ROOT / "results").is_dir():
         pytest.skip("results/ is not part of the package's source distribution")
     text = lzma.decompress((ROOT / "results" / "records" / file).read_bytes()).decode()
     records = [json.loads(line) for line in text.splitlines()[1:]]
-    where = {"method": "evidence", "domain": "size", "dataset": "motif"}
+    where = {"method": "evidence", **dict(zip(("dataset", "domain"), column.split("-"), strict=True))}
     found = [plain for plain in records if where.items() <= plain["spec"].items()]
     found = [plain["record"] for plain in found if settings.items() <= plain["spec"]["method_params"].items()]
     return [record["selection"][record["selected"]] for record in found]
@@ -79,13 +79,28 @@ def test_none_of_the_runs_without_a_part_is_weak(without):
     assert min(test) > 0.92
 
 
-def test_gate_and_walks_carry_it_on_motif_size():
-    def mean(**settings):
-        return statistics.mean(row["test"] for row in selected_scores("ours.jsonl.xz", **settings))
+def mean(file: str = "ours.jsonl.xz", column: str = "motif-size", **settings) -> float:
+    return statistics.mean(row["test"] for row in selected_scores(file, column, **settings))
 
-    ours = statistics.mean(row["test"] for row in selected_scores("covariate.jsonl.xz"))
+
+def test_gate_and_walks_carry_it_on_motif_size():
+    ours = mean("covariate.jsonl.xz")
     gateless = mean(gate=False, layer=True)
     walkless = mean(walks=0, readout="max")
     maximum, plain = (mean(gate=False, layer=False, readout=readout) for readout in ("max", "backbone"))
     assert plain < maximum < gateless < walkless < ours
     assert mean(readout="backbone", walks=6, gate=True) == pytest.approx(ours, abs=0.02)
+
+
+@pytest.mark.parametrize("without", [{"gate": False}, {"whole": 1.0}, {"mix": 0.0}, {"layer": False}])
+def test_no_part_is_worth_anything_on_molbbbp_scaffold(without):
+    parts = {"gate": True, "layer": True, "whole": 0.5, "mix": 0.5, "walks": 0, "readout": "backbone"}
+    gain = mean(column="molbbbp-scaffold", **{**parts, **without}) - mean("covariate.jsonl.xz", "molbbbp-scaffold")
+    assert -0.001 < gain < 0 if "layer" in without else gain > 0
+
+
+def test_the_rows_of_motif_base_are_near_the_ceiling():
+    test = [row["test"] for row in selected_scores("ours.jsonl.xz", "motif-base")]
+    ceiling = mean("covariate.jsonl.xz", "motif-base")
+    assert len(test) == 20
+    assert min(test) > ceiling - 0.02
