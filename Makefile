@@ -12,7 +12,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 .PHONY: help demo test faults faults-short check bench results docs format clean
 
 help:
-	@echo "make demo    prepare Motif, train ERM and AIA, show them side by side (about 2 minutes)"
+	@echo "make demo    prepare Motif, train ERM, AIA and Evidence, show them side by side (about 2 minutes)"
 	@echo "make test    the whole test suite"
 	@echo "make faults  kills, full disks, hostile files: counts of what was survived (about 11 minutes);"
 	@echo "             make faults-short has each kind of them, in a minute or two"

@@ -15,7 +15,7 @@ from outland.training import Trainer, TrainSettings
 from outland.training.callbacks import Callback
 from outland.training.checkpoint import Checkpoints
 from outland.training.stepper import Stepper
-from tests.conftest import whole
+from tests.conftest import CHEMICAL, chemical_graphs, whole
 
 SMALL = BackboneSettings(width=8, layers=3, dropout=0.0)
 FRAME = TrainSettings(epochs=2, batch_size=6, eval_batch_size=8, checkpoint_every=1)
@@ -71,6 +71,7 @@ class MethodCase:
         zero: settings under which it is ERM on the same classifier (see `zero_strength` for more than settings).
         still: settings under which nothing depends on random draws, for comparing layouts.
         lowers: at least so many of 20 seeds see the loss fall after one step.
+        adrift: parameters whose gradient is 0 but for rounding, because a norm further on takes them away.
         one_pass: at zero strength graphs pass the classifier once a step, so batch norm's averages are ERM's too.
     """
 
@@ -78,6 +79,7 @@ class MethodCase:
     zero: ClassVar[dict[str, Any]]
     still: ClassVar[dict[str, Any]] = {}
     lowers: ClassVar[int] = 19
+    adrift: ClassVar[set[str]] = set()
     one_pass: ClassVar[bool] = True
 
     def build(self, schema: Schema, seed: int = 0, **changes: Any) -> Method:
@@ -130,6 +132,26 @@ class MethodCase:
         for row in run.curves:
             assert all(torch.tensor(list(row["loss"].values())).isfinite())
         assert 0 < run.curves[-1]["test"]["rmse"] < 10
+
+    def test_no_gradient_is_mere_rounding(self, any_set):
+        """Adam would make whole steps of it: of a bias that batch norm takes away again, for instance."""
+        schema, graphs = any_set
+        method, stepper = self.ready(schema, graphs)
+        for epoch in (0, 1, FRAME.epochs - 1):
+            for optimizer in stepper.optimizers:
+                stepper.backward(optimizer, doubled(whole(graphs)), Progress(epoch=epoch, epochs=FRAME.epochs))
+                gradients = {
+                    name: p.grad.abs().max().item() for name, p in method.named_parameters() if p.grad is not None
+                }
+                assert {name for name, largest in gradients.items() if 0 < largest < 1e-13} <= self.adrift
+
+    def test_descriptors_move_every_prediction(self):
+        packed = PackedGraphs.from_data_list(chemical_graphs())
+        method = self.build(dataclasses.replace(CHEMICAL, descriptors=3), backbone={"descriptors": True}).eval()
+        batch = whole(dataclasses.replace(packed, extra={"descriptors": torch.zeros(len(packed), 3).double()}))
+        assert batch.descriptors is not None
+        difference = method(batch.replace(descriptors=batch.descriptors + 1)) - method(batch)
+        assert (difference.abs() > 1e-6).all()
 
     def test_zero_strength_is_erm(self, any_set):
         schema, graphs = any_set

@@ -75,6 +75,21 @@ def test_gradients_are_those_of_finite_differences(op):
     assert torch.autograd.gradcheck(forward, (*given, weight))
 
 
+@pytest.mark.parametrize("form", ["plain", pytest.param("kernel", marks=needs_triton)])
+@pytest.mark.parametrize("op", POOLS, ids=lambda op: op.__name__)
+@pytest.mark.parametrize("broken", [[1], [0, 1, 2], [8]], ids=["a row", "all rows", "the only row"])
+def test_nan_reaches_the_result(op, form, broken):
+    """Else a network that has broken down would look whole."""
+    values, segments, _ = rows(6, device="cpu" if form == "plain" else DEVICE)
+    values[broken, 2] = torch.nan
+    given = parameters(op, 6, device=values.device)
+    out = (op.plain if form == "plain" else op)(values, segments, *given)
+    graph = int(segments.batch[broken[0]])
+    assert out[graph, 2].isnan()
+    others = [index for index in range(len(SIZES)) if index != graph]
+    assert out[others].isfinite().all()
+
+
 def test_equal_rows_share_the_gradient_of_a_maximum():
     values = torch.tensor([[1.0, 0.0], [1.0, 2.0], [0.0, 2.0], [5.0, 5.0]], dtype=torch.double, requires_grad=True)
     batch, sizes = torch.tensor([0, 0, 0, 1]), torch.tensor([3])

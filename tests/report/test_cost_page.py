@@ -1,5 +1,4 @@
 from outland.report.cost_page import cost_page
-from outland.report.results_page import with_runs
 from tests.report.cases import scores
 from tests.studies.cases import made
 
@@ -32,7 +31,7 @@ def test_rows_since_the_paper_have_a_line_once_there_are_runs_of_them():
         return None if row.group and (row.label != "Evidence" or "motif" not in column.label) else 0.5
 
     results = with_costs(made("cost", some, seeds=2, newer=True), {"Evidence": 12.0}, {})
-    text = cost_page(with_runs(results))
+    text = cost_page(results.with_begun_rows())
     assert "| Evidence | 12 (1.2×) | 12 (1.2×) | – |" in text
     assert "All 126 cells are there, 252 runs. Of methods since the paper there are Evidence (4 runs)." in text
     assert "LECI" not in text

@@ -1,13 +1,10 @@
 """What `results/remarks.toml` says of records and of published numbers is so."""
 
-import json
-import lzma
-
 import pytest
 
 from outland.report.published import leaderboard_value, paper_value
 from outland.studies import find_study
-from tests.report.test_results_page import ROOT
+from tests.report.committed import first_ten
 
 
 @pytest.mark.parametrize("column", ["motif-base", "motif-size", "cmnist-color", "molhiv-scaffold", "molhiv-size"])
@@ -25,14 +22,11 @@ def test_vrex_of_good_is_within_its_deviation_of_erm(column):
 
 
 def losses(column: str, term: str) -> list[list[float]]:
-    """A term of VREx's loss by epochs, of every run on the column."""
-    if not (ROOT / "results").is_dir():
-        pytest.skip("results/ is not part of the package's source distribution")
-    text = lzma.decompress((ROOT / "results" / "records" / "covariate.jsonl.xz").read_bytes()).decode()
-    records = [json.loads(line) for line in text.splitlines()[1:]]
-    where = {"method": "vrex", **dict(zip(("dataset", "domain"), column.split("-"), strict=True))}
-    curves = [plain["record"]["curves"] for plain in records if where.items() <= plain["spec"].items()]
-    return [values for run in curves for name, values in run if name == ["loss", f"risk.{term}"]]
+    """A term of VREx's loss by epochs, of ten runs on the column."""
+    return [
+        [epoch["loss"][f"risk.{term}"] for epoch in record.curves]
+        for record in first_ten("covariate", f"VREx/{column}")
+    ]
 
 
 def test_the_risk_of_vrex_rises_on_molhiv_as_its_penalty_falls():
@@ -42,7 +36,5 @@ def test_the_risk_of_vrex_rises_on_molhiv_as_its_penalty_falls():
 
 
 def test_the_risk_of_vrex_still_falls_at_the_end_on_motif_base():
-    runs = losses("motif-base", "risk")
-    assert len(runs) == 10
-    for risk in runs:
+    for risk in losses("motif-base", "risk"):
         assert sum(risk[-5:]) < sum(risk[-25:-20])

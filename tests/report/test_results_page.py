@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from outland.report.deviations import Remark
-from outland.report.results_page import results_page, with_runs, write_results_pages
+from outland.report.results_page import results_page, write_results_pages
 from outland.report.score_tables import score_table
 from outland.studies.quantities import TEST
 from tests.report.cases import scores
@@ -113,7 +113,7 @@ def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
     results = made("covariate", scores, seeds=2, newer=True)
     del results.records["since the paper PrunE/motif-base"]  # one cell of several
     results.records = {name: runs for name, runs in results.records.items() if "LECI" not in name}
-    table = score_table(with_runs(results), TEST)
+    table = score_table(results.with_begun_rows(), TEST)
     rows = [line.split("|")[1].strip() for line in table.splitlines()]
     assert rows[-7:] == ["*since the paper*", "PrunE", "ERM, unit readout", "iMoLD", "GALA", "*ours*", "Evidence"]
     assert len(rows) == 2 + 18 + 2 + 5
@@ -141,9 +141,9 @@ def test_pages_of_records_of_several_studies(tmp_path):
         "Better than ERM** in 8 of 121 comparisons are Evidence (+20.0) and AIA (released) (+5.0) on motif-base" in page
     )
     ours = page.partition("### What each part of Evidence is worth")[2].partition("\n## ")[0]
-    assert cells_of(ours, "ERM")[0] == "60.4 ± 0.3<br>*68.7 ± 4.2*"  # its own file has none: these runs are shared
-    assert cells_of(ours, "w/o gate") == ["70.0 ± 0.0 ▲", "70.0 ± 0.0 ▲", "**70.0 ± 0.0** ▲"]
-    assert cells_of(ours, "Evidence") == ["**80.5 ± 0.3** ▲", "**80.5 ± 0.3** ▲", "–"]
+    assert cells_of(ours, "ERM")[0] == "60.4 ± 0.3 ▼<br>*68.7 ± 4.2*"  # its own file has none: these runs are shared
+    assert cells_of(ours, "w/o gate") == ["70.0 ± 0.0 ▼", "70.0 ± 0.0 ▼", "**70.0 ± 0.0**"]
+    assert cells_of(ours, "Evidence") == ["**80.5 ± 0.3**", "**80.5 ± 0.3**", "–"]
     assert "All 126 cells are there, 1,134 runs." in cost
 
 

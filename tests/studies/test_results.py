@@ -53,19 +53,29 @@ def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
 
 
 def test_rows_of_the_same_runs_are_one_comparison():
-    def score(row, column, seed):
-        if row.label in ("Evidence", "maximum", "with walks", "ERM"):
-            return (0.5 if row.label == "ERM" else 0.6) + 0.01 * seed
-        return 0.5 + 0.01 * (seed % 3) if row.label == "w/o gate" else None
+    same = ("λ_s 0.5", "γ 0.2")  # on Motif-base
 
-    results = made("ours", score, seeds=5)
+    def score(row, column, seed):
+        if row.name in (*same, "ERM"):
+            return (0.5 if row.name == "ERM" else 0.6) + 0.01 * seed
+        return 0.5 + 0.01 * (seed % 3) if row.name == "γ 1" else None
+
+    results = made("sensitivity", score, seeds=5)
     column, quantity = results.columns[0], results.study.quantities[0]
     compared = results.comparisons(column, quantity)
-    assert set(compared) == {"Evidence", "maximum", "with walks", "w/o gate"}
+    assert set(compared) == {*same, "γ 1"}
     assert {test.comparisons for test in compared.values()} == {2}
-    assert {compared[name].p for name in ("Evidence", "maximum", "with walks")} == {0.0625}
-    assert {compared[name].adjusted for name in ("Evidence", "maximum", "with walks")} == {0.125}
+    assert {compared[name].p for name in same} == {0.0625}
+    assert {compared[name].adjusted for name in same} == {0.125}
     assert "With 5 seeds and 2 comparisons a column, no difference" in results.power_note(quantity)
+
+
+def test_rows_of_the_references_runs_are_not_compared_with_it():
+    results = made("ours", lambda row, column, seed: 0.5 + 0.01 * seed + 0.1 * (row.label == "ERM"))
+    motif, *_, molecules = (set(results.comparisons(column, results.study.quantities[0])) for column in results.columns)
+    assert motif.symmetric_difference(molecules) == {"w/o walks", "mean", "with walks", "maximum"}
+    assert {"w/o walks", "mean", "ERM"} <= motif
+    assert "Evidence" not in motif | molecules
 
 
 def test_only_seeds_that_both_have_are_paired():
@@ -117,7 +127,16 @@ def test_planned_tests_are_of_aia_against_erm_and_against_its_best_rival():
     assert made("ablation", planned_scores).planned_tests(results.columns[0], quantity) == []
 
 
-def test_a_cell_that_runs_are_missing_of_is_no_best_rival_and_has_no_mark():
+@pytest.mark.parametrize(("row", "rivals"), [("CAL", ["ERM"]), ("ERM", []), ("AIA (released)", [])])
+def test_planned_tests_wait_for_all_runs_of_what_they_compare(row, rivals):
+    results = made("covariate", planned_scores, seeds=None)
+    (quantity,) = results.study.quantities
+    del results.records[f"{row}/motif-base"][9]
+    assert [test.rival for test in results.planned_tests(results.columns[0], quantity)] == rivals
+    assert [test.rival for test in results.planned_tests(results.columns[1], quantity)] == ["ERM", "VREx"]
+
+
+def test_a_cell_that_runs_are_missing_of_has_no_mark():
     def some(row, column, place):
         return (
             0.99
@@ -130,11 +149,19 @@ def test_a_cell_that_runs_are_missing_of_is_no_best_rival_and_has_no_mark():
     results = made("covariate", some, seeds=None)
     (quantity,) = results.study.quantities
     column = results.columns[0]
-    assert results.planned_tests(column, quantity)[1].rival == "VREx"
     marks = results.marks(column, quantity)
     assert (marks["AIA (paper)"], marks["VREx"], "CAL" in marks) == ("best", "second", False)
     assert results.ranks(quantity) is None  # no column is complete
     assert made("covariate", planned_scores, seeds=None).ranks(quantity).rows[0] == "AIA (paper)"
+
+
+def test_graphs_that_stand_in_for_the_published_are_named():
+    def superpixels(row, column, place):
+        return 0.5 if column.label == "cmnist-color" else None
+
+    results = made("covariate", superpixels, data={"superpixels": "stand-in"})
+    assert results.stand_in_note().startswith("cmnist-color: the graphs are a stand-in for the published superpixels")
+    assert made("covariate", superpixels, data={"superpixels": "published"}).stand_in_note() == ""
 
 
 def test_cells_of_which_runs_are_missing_are_named():

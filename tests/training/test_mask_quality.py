@@ -3,6 +3,7 @@ import torch
 
 from outland.methods import build_method, method_settings
 from outland.nn import BackboneSettings, Mask
+from outland.training.callbacks import Callback
 from outland.training.mask_quality import graph_scores, mask_quality
 
 SMALL = BackboneSettings(width=8, layers=3)
@@ -25,6 +26,26 @@ def test_scores_by_hand_and_by_torchmetrics():
     auc, precision, _ = graph_scores(score, truth, torch.zeros(5, dtype=torch.long), 1)
     assert auc.item() == pytest.approx(4 / 6)
     assert precision.item() == pytest.approx(2 / 3)
+
+
+class Heard(Callback):
+    """How many graphs it was told of."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def on_masks_start(self, graphs):
+        self.graphs.append(graphs)
+
+
+def test_long_scoring_of_masks_is_announced(motif, monkeypatch):
+    small = motif.limit(50)
+    for name, graphs in (("evidence", [3 * 4]), ("aia", [])):
+        method = build_method(name, motif.schema, SMALL, method_settings(name, {}))
+        monkeypatch.setattr(type(method), "mask_graphs", 3 if graphs else None)
+        heard = Heard()
+        assert set(mask_quality(method, small, 32, heard)) == {"id_val", "id_test", "val", "test"}
+        assert heard.graphs == graphs
 
 
 def test_perfect_uniform_and_inverted_masks(motif, monkeypatch):

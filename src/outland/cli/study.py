@@ -43,7 +43,10 @@ def study(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs a cell: seeds, or folds; the paper has 10.")] = None,
     only: Only = None,
-    newer: Annotated[bool, typer.Option("--all", help="Add the rows of methods since the paper.")] = False,
+    newer: Annotated[
+        bool,
+        typer.Option("--all", help="Run the rows of methods since the paper, too; --report shows those with runs."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and run nothing.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the report of what is there.")] = False,
@@ -100,13 +103,15 @@ def study(
     selected, words, files = find_study(name), options.assignments(set_, epochs, limit), DataFolder(data)
     if newer and not selected.newer:
         raise OutlandError(f"the study {name} has no rows of methods since the paper: leave --all out")
-    selected = selected.with_newer() if newer else selected
+    selected = selected.with_newer() if newer or report else selected
     cells = selected.cells(seeds, words, only or [])
     runner = _engine(engine, workers, address=address, cpus=cpus, gpus=gpus, send_back=send_back or None)
     cells = with_tuned_settings(cells, tuning) if tuned else cells
     cells = cells if shard is None else shard_cells(cells, shard)
     if report or dry_run:
         import_new(name, {spec.key for cell in cells for spec in cell.specs}, records, out)
+    if report and not newer:
+        cells = _without_unbegun_newer(selected, cells, out)
     if dry_run:
         _plan(selected, cells, out, device)
         return
@@ -163,6 +168,15 @@ def _report(selected: Any, cells: Any, out: Path, outcome: Any, only_report: boo
     is_part = page.stem != selected.name
     whole = f"; {selected.name}.html is for the whole study in the paper's setting" if is_part else ""
     echo(f"page: {page}  (also .md, .tex, .csv{whole})")
+
+
+def _without_unbegun_newer(selected: Any, cells: Any, out: Path) -> Any:
+    """The cells without rows since the paper of which no run is done."""
+    from outland.studies.run_store import RunStore
+
+    store = RunStore(selected, out)
+    done = {cell.row.name for cell in cells if any(store.state(cell, spec) == "done" for spec in cell.specs)}
+    return [cell for cell in cells if cell.row not in selected.newer or cell.row.name in done]
 
 
 def _counts(outcome: Any) -> str:

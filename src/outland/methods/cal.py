@@ -14,6 +14,7 @@ from outland.methods.parts.pairing import permutation
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Mask, Readout, build_encoder
 from outland.nn.convs import GCN, LayerInputs
+from outland.nn.descriptors import descriptor_input
 from outland.nn.layers import norm, pair_linear
 from outland.settings import NonNegative, settings
 
@@ -56,11 +57,14 @@ class TwoWayAttention(nn.Module):
 
 
 class Branch(nn.Module):
-    """One part of the graph to one embedding: masked node states, batch norm, a weighted GCN layer, ReLU, readout."""
+    """One part of the graph to one embedding: masked node states, batch norm, a weighted GCN layer, ReLU, readout.
 
-    def __init__(self, backbone: BackboneSettings) -> None:
+    `descriptors` maps those of the whole graph, which are added.
+    """
+
+    def __init__(self, backbone: BackboneSettings, descriptors: nn.Module | None = None) -> None:
         super().__init__()
-        self.readout = Readout(backbone)
+        self.readout, self.descriptors = Readout(backbone), descriptors
         self.norm = norm(backbone.width, backbone.batch_norm)
         self.conv = GCN(backbone.width, backbone, 1)
 
@@ -69,7 +73,7 @@ class Branch(nn.Module):
         x = self.norm(h * mask.node[:, None], batch.node_mask)
         z = self.conv(x, LayerInputs(batch, mask.edge, None), x).relu()
         embeddings: Tensor = self.readout(z, batch, mask.node)
-        return embeddings
+        return embeddings if self.descriptors is None else embeddings + self.descriptors(batch)
 
 
 class BranchHead(nn.Module):
@@ -116,7 +120,7 @@ class CAL(Method[CALSettings]):
         width, outputs = backbone.width, schema.task.outputs
         self.encoder = build_encoder(backbone, schema.node, schema.edge)
         self.attention = TwoWayAttention(width)
-        self.causal, self.trivial = Branch(branch), Branch(branch)
+        self.causal, self.trivial = Branch(branch, descriptor_input(backbone, schema)), Branch(branch)
         self.causal_head = BranchHead(width, backbone, outputs)
         self.trivial_head = BranchHead(width, backbone, outputs)
         self.stable_share, self.mask_depth = torch.zeros(()), backbone.layers

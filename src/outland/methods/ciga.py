@@ -74,7 +74,7 @@ class CIGA(SubgraphMethod[CIGASettings]):
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The rationale's risk, the contrastive loss of rationales and, in version 2, the complement's loss."""
         settings, parts = self.settings, self.parts(batch)
-        h = self.embed_part(batch, parts.rationale, parts)
+        h = self.embed_rationale(batch, parts)
         losses, known = label_losses(self.classifier.head(h, batch), batch, self.schema.task)
         labels = batch.y.reshape(len(h), -1)
         if settings.contrast == "scorer":

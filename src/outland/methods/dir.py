@@ -78,7 +78,7 @@ class DIR(SubgraphMethod[DIRSettings]):
     def loss(self, batch: GraphBatch, progress: Progress) -> Terms:
         """The rationale's risk, alone and under interventions, and the complement's."""
         parts = self.parts(batch)
-        logits = self.classifier.head(self.embed_part(batch, parts.rationale, parts), batch)
+        logits = self.classifier.head(self.embed_rationale(batch, parts), batch)
         with torch.no_grad(), frozen_running_stats(self.classifier):
             environment = self.embed_part(batch, parts.complement, parts)
         environment_logits = self.environment_head(environment, batch)

@@ -37,7 +37,7 @@ class EvidenceSettings(MethodSettings):
     walks: Count = 6
     gate: bool = True
     layer: bool = True
-    readout: Literal["backbone", "mean", "max", "softmax", "attention"] = "max"
+    readout: Literal["backbone", "mean", "sum", "max", "softmax", "attention"] = "max"
 
 
 class Evidence(Method[EvidenceSettings]):
@@ -48,7 +48,8 @@ class Evidence(Method[EvidenceSettings]):
     readout is a maximum over the nodes of one layer more, so that a prediction rests on few of them, however large the
     graph:
 
-    .. math:: h = f(Ux + V \log(1 + c)), \qquad z = \max_v\, \mathrm{GCN}(\mathrm{BN}(g_v h_v),\, g_{uv})_v, \qquad
+    .. math:: h = f(Ux + V \log(1 + c)), \qquad
+              z = \max_v\, \mathrm{ReLU}\,\mathrm{GCN}(\mathrm{BN}(g_v h_v),\, g_{uv})_v, \qquad
               \min_\theta\; \mathbb{E}_{w,\, M}\, \ell(\hat y(G \odot w,\, xM),\, y)
 
     w drops the edges of half the graphs at a rate between 0 and δ, drawn for each, so that the part that decides the
@@ -116,8 +117,7 @@ class Evidence(Method[EvidenceSettings]):
             h, gated_edge = h * gate[:, None], edge_gate if edge is None else edge_gate * edge
         if self.settings.layer:
             h = self.layer(self.norm(h, batch.node_mask), LayerInputs(batch, gated_edge, None), h).relu()
-        z: Tensor = self.classifier.readout(h, batch, gate)
-        return z if self.classifier.descriptors is None else z + self.classifier.descriptors(batch)
+        return self.classifier.add_descriptors(self.classifier.readout(h, batch, gate), batch)
 
     def augment(self, batch: GraphBatch) -> Mask:
         """Whole and thinned graphs; features are not mixed here, for a mask weighs them."""

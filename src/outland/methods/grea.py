@@ -110,11 +110,19 @@ class GREA(Method[GREASettings]):
 
     def split(self, batch: GraphBatch, gates: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings of rationales and environments `[B, d]`; those of sums and means add up to the graphs'."""
-        nodes, readout = self.classifier.encoder(batch), self.classifier.readout
+        nodes = self.classifier.encoder(batch)
+        return self.classifier.add_descriptors(self.pool(nodes, gates, batch), batch), self.pool(
+            nodes, 1 - gates, batch
+        )
+
+    def pool(self, nodes: Tensor, gates: Tensor, batch: GraphBatch) -> Tensor:
+        """Embeddings of gated nodes `[B, d]`."""
+        readout = self.classifier.readout
         if self.settings.readout == "backbone":
-            return readout(nodes, batch, gates, masked=True), readout(nodes, batch, 1 - gates, masked=True)
+            embeddings: Tensor = readout(nodes, batch, gates, masked=True)
+            return embeddings
         pool = batch.mean_nodes if self.settings.readout == "mean" else batch.sum_nodes
-        return readout.scale(pool(gates[:, None] * nodes)), readout.scale(pool((1 - gates)[:, None] * nodes))
+        return readout.scale(pool(gates[:, None] * nodes))
 
     def size_penalty(self, gates: Tensor, batch: GraphBatch) -> Tensor:
         """Distance of each rationale's share of nodes from γ, mean over graphs."""

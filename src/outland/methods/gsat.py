@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
+from outland.methods.parts.bernoulli import concrete
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
 from outland.nn.layers import pair_linear
@@ -157,12 +157,6 @@ class AttentionScore(nn.Module):
         hidden = self.dropout(instance_norm(self.second(hidden), batch, self.over).relu())
         score: Tensor = self.last(hidden).squeeze(1)
         return score
-
-
-def concrete(score: Tensor, temperature: float, random: torch.Generator) -> Tensor:
-    r"""A relaxed Bernoulli draw with log-odds `score`: :math:`\sigma((z + \log u - \log(1-u)) / \tau)`, u uniform."""
-    uniform = torch.rand(score.shape, generator=random, device=score.device, dtype=score.dtype)
-    return ((score + uniform.logit(torch.finfo(score.dtype).eps)) / temperature).sigmoid()
 
 
 def bernoulli_kl(alpha: Tensor, r: float | Tensor, eps: float = 1e-6) -> Tensor:

@@ -169,7 +169,8 @@ class IMoLD(Method[IMoLDSettings]):
         if self.codebook is not None and index is not None:
             nodes = 2 * nodes + (self.codebook.rows(index, nodes) - nodes).detach()
         readout = self.classifier.readout
-        return readout(gate * nodes, batch), readout((1 - gate) * nodes, batch)
+        invariant = self.classifier.add_descriptors(readout(gate * nodes, batch), batch)
+        return invariant, readout((1 - gate) * nodes, batch)
 
     def diagnostics(self) -> Terms:
         """The share of the codes that the last batch had."""

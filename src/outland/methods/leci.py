@@ -12,9 +12,10 @@ from torch.autograd.function import once_differentiable
 from outland.graphs import GraphBatch, Schema, Task
 from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.gsat import AttentionScore
+from outland.methods.parts.bernoulli import concrete
 from outland.methods.parts.risk import mean_over, mean_risk
-from outland.nn import BackboneSettings, Dropout, GraphNet, Mask, PairLinear, build_encoder
-from outland.nn.layers import BatchNorm, FeatureEncoder
+from outland.nn import BackboneSettings, Dropout, GraphNet, Mask, build_encoder
+from outland.nn.layers import BatchNorm, FeatureEncoder, linear_before, linear_norm, pair_linear
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 Temperature = Annotated[float, Field(ge=1e-3)]
@@ -184,17 +185,6 @@ class ReverseGradient(torch.autograd.Function):
         return -ctx.saved_tensors[0] * grad, None
 
 
-def concrete(score: Tensor, temperature: float | Tensor, random: torch.Generator) -> Tensor:
-    r"""A relaxed Bernoulli draw with log-odds `score`: :math:`\sigma((z + \log u - \log(1-u)) / T)`, u uniform."""
-    uniform = torch.rand(score.shape, generator=random, device=score.device, dtype=score.dtype)
-    return relaxed(score, uniform, temperature)
-
-
-def relaxed(score: Tensor, uniform: Tensor, temperature: float | Tensor) -> Tensor:
-    """The draw for given uniform numbers."""
-    return ((score + uniform.logit(torch.finfo(score.dtype).eps)) / temperature).to(score.dtype).sigmoid()
-
-
 def bernoulli_kl(alpha: Tensor, r: float | Tensor, eps: float = 1e-6) -> Tensor:
     """Divergence of Bernoulli(α) from Bernoulli(r), for each entry, with ε added to every probability."""
     kept = alpha * ((alpha + eps) / (r + eps)).log()
@@ -213,15 +203,17 @@ class EdgeScore(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.first, self.first_norm = PairLinear(width, 4 * width), BatchNorm(4 * width)
-        self.second, self.second_norm = nn.Linear(4 * width, width), BatchNorm(width)
+        # The norm subtracts any constant, so the layers before it train none.
+        self.first, self.first_norm = nn.Linear(2 * width, 4 * width, bias=False), BatchNorm(4 * width)
+        self.second, self.second_norm = linear_before(True, 4 * width, width), BatchNorm(width)
         self.last = nn.Linear(width, 1)
         self.dropout = Dropout(dropout)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Scores `[E]`."""
-        hidden = self.first_norm(self.first(h, batch), batch.edge_mask, relu=True, dropout=self.dropout)
-        hidden = self.second_norm(self.second(hidden), batch.edge_mask, relu=True, dropout=self.dropout)
+        ends = pair_linear(self.first, h, batch)
+        hidden = self.first_norm(ends, batch.edge_mask, relu=True, dropout=self.dropout)
+        hidden = linear_norm(self.second, self.second_norm, hidden, batch.edge_mask, relu=True, dropout=self.dropout)
         score: Tensor = self.last(hidden).squeeze(1)
         return score
 
@@ -231,14 +223,14 @@ class FeatureFilter(nn.Module):
 
     def __init__(self, schema: Schema, width: int) -> None:
         super().__init__()
-        self.features = FeatureEncoder(schema.node, width)
-        self.first_norm, self.second = BatchNorm(width), nn.Linear(width, 2 * width)
+        self.features = FeatureEncoder(schema.node, width, bias=False)
+        self.first_norm, self.second = BatchNorm(width), linear_before(True, width, 2 * width)
         self.second_norm, self.last = BatchNorm(2 * width), nn.Linear(2 * width, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """The filtered features."""
         hidden = self.first_norm(self.features(batch.x), batch.node_mask, relu=True)
-        hidden = self.second_norm(self.second(hidden), batch.node_mask, relu=True)
+        hidden = linear_norm(self.second, self.second_norm, hidden, batch.node_mask, relu=True)
         filtered: Tensor = self.last(hidden)
         return filtered
 
@@ -248,11 +240,11 @@ class Discriminator(nn.Module):
 
     def __init__(self, width: int, environments: int) -> None:
         super().__init__()
-        self.first, self.norm = nn.Linear(width, 2 * width), BatchNorm(2 * width)
+        self.first, self.norm = linear_before(True, width, 2 * width), BatchNorm(2 * width)
         self.second, self.last = nn.Linear(2 * width, width), nn.Linear(width, environments)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """Logits of the environments `[B, S]`."""
-        hidden = self.second(self.norm(self.first(x), batch.node_mask, relu=True))
+        hidden = self.second(linear_norm(self.first, self.norm, x, batch.node_mask, relu=True))
         logits: Tensor = self.last(batch.mean_nodes(hidden))
         return logits

@@ -93,7 +93,7 @@ class StableGNN(WeightingMethod[StableGNNSettings]):
         """All clusters of a graph side by side `[B, C·d]`, and the sum of the updated ones `[B, d]`."""
         readout = self.classifier.readout
         z, update = self.clusters(self.classifier.encoder(batch), batch, readout)
-        return z.flatten(1), readout.scale((z + update).sum(1))
+        return z.flatten(1), self.classifier.add_descriptors(readout.scale((z + update).sum(1)), batch)
 
     def dependence(self, z: Tensor, valid: Tensor) -> Dependence:
         """Fourier dependence of all coordinates, or HSIC of the clusters."""

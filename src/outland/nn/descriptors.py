@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from outland.errors import OutlandError
-from outland.graphs import GraphBatch
+from outland.graphs import GraphBatch, Schema
+from outland.nn.settings import BackboneSettings
 
 _LARGEST = 5.0  # standard deviations; what is further out is clipped
 
@@ -43,6 +44,13 @@ class DescriptorInput(nn.Module):
         standardized = ((batch.descriptors - self.mean) * self.scale).nan_to_num(0.0).clamp(-_LARGEST, _LARGEST)
         added: Tensor = self.linear(standardized)
         return added
+
+
+def descriptor_input(settings: BackboneSettings, schema: Schema) -> DescriptorInput | None:
+    """What reads the graphs' descriptors, if they are to be read and there are any."""
+    if not settings.descriptors or not schema.descriptors:
+        return None
+    return DescriptorInput(schema.descriptors, settings.width)
 
 
 def fit_descriptors(module: nn.Module, values: Tensor) -> None:

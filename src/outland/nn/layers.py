@@ -155,11 +155,12 @@ class FeatureEncoder(nn.Module):
     """Categories become the sum of one embedding for each column; real numbers are projected, or passed on as they are.
 
     `width` None passes real numbers on; `out_width` is the width of the result in either case.
+    `bias` is of the projection.
     """
 
     offsets: Tensor
 
-    def __init__(self, features: Features, width: int | None) -> None:
+    def __init__(self, features: Features, width: int | None, bias: bool = True) -> None:
         super().__init__()
         self.out_width = width or features.width
         self.table: nn.Embedding | None = None
@@ -172,7 +173,7 @@ class FeatureEncoder(nn.Module):
             for rows in self.table.weight.split(features.vocabulary):
                 nn.init.xavier_uniform_(rows.data)
         elif width is not None:
-            self.linear = nn.Linear(features.width, width)
+            self.linear = nn.Linear(features.width, width, bias=bias)
 
     def forward(self, values: Tensor) -> Tensor:
         """`[rows, columns]` to `[rows, out_width]`."""

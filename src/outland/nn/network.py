@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
 from outland.nn.backbones import build_encoder
-from outland.nn.descriptors import DescriptorInput
+from outland.nn.descriptors import descriptor_input
 from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
 from outland.nn.readout import Readout
@@ -47,8 +47,7 @@ class GraphNet(nn.Module):
         self.encoder = build_encoder(settings, schema.node if inputs is None else inputs, schema.edge)
         self.readout = Readout(settings)
         self.head = Head(settings, schema.task.outputs)
-        has_descriptors = settings.descriptors and schema.descriptors > 0
-        self.descriptors = DescriptorInput(schema.descriptors, settings.width) if has_descriptors else None
+        self.descriptors = descriptor_input(settings, schema)
 
     def embed(
         self,
@@ -60,7 +59,10 @@ class GraphNet(nn.Module):
         """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, and nodes as the `Readout` says."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
         pooled = self.encoder(batch, node, edge, states, edge_states, lambda z: self.readout.pool(z, batch, node))
-        z = self.readout.scale(pooled)
+        return self.add_descriptors(self.readout.scale(pooled), batch)
+
+    def add_descriptors(self, z: Tensor, batch: GraphBatch) -> Tensor:
+        """Graph embeddings `[B, d]`, with what is known of the graphs as a whole, where the settings ask for it."""
         return z if self.descriptors is None else z + self.descriptors(batch)
 
     def forward(

@@ -39,7 +39,7 @@ def logsumexp_pool(values: Tensor, segments: Segments, temperature: Tensor, weig
         top = _top(scaled, segments, weight)
     powers = (scaled - _at_rows(top, segments)).clamp(max=MOST).exp()
     total = pool(powers if weight is None else powers * weight[:, None], segments)
-    there = total > 0
+    there = total != 0  # NaN is not 0 and stays
     return torch.where(there, temperature * (top + torch.where(there, total, 1).log()), 0)
 
 

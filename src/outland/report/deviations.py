@@ -38,12 +38,12 @@ class Deviation:
 
 
 def deviations(results: Results) -> list[Deviation]:
-    """Every cell with several runs that the paper has too, the largest difference first."""
+    """Every cell with all its runs, several, that the paper has too, the largest difference first."""
     study = results.study
     quantity, runs = study.quantities[0], paper_table(study.paper)["runs"]
     deviations = []
     for cell in results.cells:
-        ours = results.summary(cell.row, cell.column, quantity)
+        ours = results.whole_summary(cell.row, cell.column, quantity)
         paper = paper_value(study, cell.row, cell.column, quantity)
         if ours is not None and ours.count > 1 and paper is not None and paper.std is not None:
             error = math.hypot(ours.error, paper.std / math.sqrt(runs - 1))  # its ± is the population's

@@ -27,8 +27,8 @@ def other_studies(studies: Mapping[str, Results], own: Collection[str]) -> list[
         lines.append([f"`{name}`", title, f"{len(cells)} of {len(results.cells)}"])
         sections += study_section(results) if shown else []
     text = (
-        "The other studies, and how many of their cells have runs. Studies share runs; one of which there are few but "
-        "shared ones has no section yet. A study's own page, with figures, is written by `--report`, as in "
+        "The other studies, and how many of their cells have runs, which studies share. A study with few runs of its "
+        "own has no section yet. A study's own page, with figures, is written by `--report`, as in "
         "`outland study masks --report`."
     )
     table = pipe_table(["study", "", "cells"], lines, left=(0, 1))

@@ -35,10 +35,12 @@ def ours_table(results: Results, masks: Results, label: str) -> str:
 
 
 def _best_other(results: Results, column: Column, left_out: set[str]) -> Row | None:
-    """The row with the best mean test score of those that have all their seeds."""
+    """The row with the best mean test score of those with all seeds; None while one that is not newer lacks some."""
     means = {}
     for row in results.study.rows:
         summary = results.whole_summary(row, column, TEST)
+        if summary is None and row not in results.study.newer:
+            return None
         if summary is not None and row.name not in left_out:
             means[row.name] = (summary.mean, row)
     return max(means.values(), key=lambda pair: pair[0])[1] if means else None

@@ -8,7 +8,6 @@ python -m outland.report.results_page       # in the repository; `make results` 
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import ascii_lowercase
@@ -36,7 +35,7 @@ def write_results_pages(root: Path) -> list[Path]:
     """Write the pages and docs/ranks.svg of the repository in `root` from its results/; returns the pages."""
     record_files = sorted((root / "results" / "records").glob(f"*{SUFFIX}"))
     pool = read_pool(record_files)
-    everything = {name: with_runs(pool_results(find_study(name).with_newer(), pool)) for name in STUDIES}
+    everything = {name: pool_results(find_study(name).with_newer(), pool).with_begun_rows() for name in STUDIES}
     results, cost = everything.pop("covariate"), everything.pop("cost")
     remarks = read_remarks(root / "results" / "remarks.toml", results)
     own = {file.name.removesuffix(SUFFIX) for file in record_files}
@@ -50,15 +49,6 @@ def write_results_pages(root: Path) -> list[Path]:
     if ours.exists():
         write_text(ours, with_table(ours.read_text(encoding="utf-8"), results, everything["masks"]))
     return [docs / "results.md", docs / "cost.md"]
-
-
-def with_runs(results: Results) -> Results:
-    """The results without those rows since the paper of which there are no runs."""
-    study = results.study
-    begun = {cell.row.name for cell in results.cells if results.records.get(cell.name)}
-    rows = tuple(row for row in study.rows if row not in study.newer or row.name in begun)
-    cells = [cell for cell in results.cells if cell.row in rows]
-    return replace(results, study=replace(study, rows=rows), cells=cells)
 
 
 def results_page(results: Results, remarks: Sequence[Remark], others: Sequence[str] = ()) -> str:
@@ -109,7 +99,8 @@ def _caption(results: Results) -> str:
         f"population standard deviation over {study.seeds} {study.repeats}; where some are missing, brackets say so. "
         f"Best of ours in bold. ▲ ▼ better or worse than {study.reference}: sign-flip test over {study.repeats}, "
         f"Holm's correction over the column, p < {LEVEL}. "
-        f"{study.note.replace('docs/protocol.md', '[Protocol](protocol.md)')}{since}"
+        f"{study.note.replace('docs/protocol.md', '[Protocol](protocol.md)')}{since} "
+        f"{results.stand_in_note().replace('docs/data.md', '[Data](data.md)')}"
     )
 
 

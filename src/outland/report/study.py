@@ -35,10 +35,10 @@ def write_report(
 ) -> Path:
     """Print the tables, write them into `out` as `.md`, `.tex`, `.csv` and `.html`, and return the page.
 
-    `words` are the changes that the cells ran with, `tuned` says whether their settings are the results of searches;
-    `data` and `cache` are for pictures of graphs.
+    Of rows since the paper it has those that have runs. `words` are the changes that the cells ran with,
+    `tuned` says whether their settings are the results of searches; `data` and `cache` are for pictures of graphs.
     """
-    results = Results.read(study, cells, out, words, tuned)
+    results = Results.read(study, cells, out, words, tuned).with_begun_rows()
     shown = screen()
     for line in results.notices():
         shown.print(line, style="yellow", highlight=False, markup=False)
@@ -68,7 +68,6 @@ def report_name(results: Results) -> str:
     if not results.has_default_counts:
         parts.append(counted(results.repeats, study.repeats[:-1]).replace(" ", "-"))
     flags = {
-        "all": study.has_newer,
         "tuned": results.tuned,
         "part": not results.is_whole,
         "changed": bool(results.words),

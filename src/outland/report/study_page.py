@@ -10,6 +10,7 @@ from markupsafe import Markup
 from outland.errors import counted
 from outland.recipes import recipe_for
 from outland.report.figures import figures
+from outland.report.findings import devices_phrase
 from outland.report.html import render_page
 from outland.report.published import Published, leaderboard_value, paper_value
 from outland.report.study_text import ARROWS, FIELDS, caption, cell_numbers, format_value, our_value, remarks
@@ -152,5 +153,5 @@ def _platform(results: Results) -> str:
             about = {name: text for name, text in record.platform.items() if text != "not installed"}
             packages = {"PyTorch": "torch", "Python": "python", "outland": "outland"}
             versions = [f"{title} {about[name]}" for title, name in packages.items() if name in about]
-            return ", ".join([about.get("device", "?"), *versions])
+            return ", ".join([devices_phrase(results), *versions])
     return ""

@@ -114,8 +114,8 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
 
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
-    """Notes on a table: planned tests, missing runs, and where seeds or positives are too few."""
-    notes = [results.missing_note(quantity), results.power_note(quantity)]
+    """Notes on a table: planned tests, graphs that stand in for others, missing runs, too few seeds or positives."""
+    notes = [results.stand_in_note(), results.missing_note(quantity), results.power_note(quantity)]
     notes += results.sampling_notes() if quantity.name == "test" else []
     return [*planned_notes(results, quantity), *filter(None, notes)]
 

@@ -30,7 +30,9 @@ def print_record(record: RunRecord, folder: Path) -> None:
         table.add_row(f"{name} *" if name == record.selected else name, str(row["epoch"]), *scores)
     shown = screen(soft_wrap=True)
     shown.print(table)
-    shown.print(f"* the saved model; {record.parameters['total']:,} parameters; {record.timing['seconds']:.0f} s")
+    shown.print(
+        f"* the saved model; {record.parameters['total']:,} parameters; trained in {record.timing['seconds']:.0f} s"
+    )
     if "superpixels" in record.data:
         shown.print(f"on {record.data['superpixels']} superpixels")
     echo(f"record: {folder / 'record.json'}")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from outland.chem.descriptors import DESCRIPTORS
 from outland.datasets import TableSettings, find_dataset
-from outland.errors import unknown
+from outland.errors import OutlandError, unknown
 from outland.methods import MethodSettings, is_file, method_settings, resolve_method_file, split_name
 from outland.nn import BackboneSettings
 from outland.recipes import Recipe, recipe_for
@@ -133,8 +133,17 @@ class RunSpec:
 
     @classmethod
     def from_words(cls, dataset: str, method: str, words: list[str], **rest: Any) -> "RunSpec":
-        """As `make`, with changes written `group.name=value`."""
-        return cls.make(dataset, method, changes=parse_assignments(words, GROUPS), **rest)
+        """As `make`, with changes written `group.name=value`; one that the method would not heed is refused."""
+        changes = parse_assignments(words, GROUPS)
+        spec = cls.make(dataset, method, changes=changes, **rest)
+        for name in ("readout", "pool"):
+            own = getattr(spec.method_params, name, "backbone")
+            if "pool" in changes["backbone"] and own != "backbone":
+                raise OutlandError(
+                    f"the readout of {method} is method.{name}={own}, which does not heed backbone.pool: set "
+                    f"method.{name}=backbone, too, or method.{name} alone"
+                )
+        return spec
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a file."""

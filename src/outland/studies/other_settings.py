@@ -10,6 +10,7 @@ from typing import Any
 from outland.errors import counted
 from outland.spec import RunSpec
 from outland.storage.files import read_json
+from outland.studies import STUDIES, find_study
 from outland.studies.base import Cell, Study
 
 _GROUPS = {"method": "method_params", "backbone": "backbone", "train": "train", "data": "data"}
@@ -17,11 +18,18 @@ Differences = tuple[str, ...]  # as `group.name=value`
 
 
 def describe_other_settings(study: Study, cells: Iterable[Cell], out: Path) -> str:
-    """A sentence on the finished runs of this study that have other settings than `cells`; empty without any."""
+    """A sentence on the finished runs of this study that have other settings than `cells`; empty without any.
+
+    Runs of other studies as they stand are no such runs.
+    """
     specs = [_plain(cell.specs[0]) for cell in study.cells(1)]
+    others = (cell for name in STUDIES if name != study.name for cell in find_study(name).with_newer().cells())
+    elsewhere = {spec.slug for cell in others for spec in cell.specs}
     asked = {_nearest(study, _plain(cell.specs[0]), specs) for cell in cells}
     counts: Counter[Differences] = Counter()
     for path in sorted((out / "runs").glob("*/spec.json")):
+        if path.parent.name in elsewhere:
+            continue
         differences = _read(study, path, specs)
         if differences is not None and differences not in asked:
             counts[differences] += 1

@@ -1,7 +1,7 @@
 """The table of a study, as far as its runs are done, with tests and ranks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -59,6 +59,15 @@ class Results:
                 if measurement is not None:
                     results.measurements.setdefault(cell.name, {})[index] = measurement
         return results
+
+    def with_begun_rows(self) -> "Results":
+        """The results without those rows since the paper of which there are no runs."""
+        begun = {
+            cell.row.name for cell in self.cells if self.records.get(cell.name) or self.measurements.get(cell.name)
+        }
+        rows = tuple(row for row in self.study.rows if row not in self.study.newer or row.name in begun)
+        cells = [cell for cell in self.cells if cell.row in rows]
+        return replace(self, study=replace(self.study, rows=rows), cells=cells)
 
     @property
     def repeats(self) -> int:
@@ -140,7 +149,9 @@ class Results:
         tests: dict[str, tuple[list[float], float]] = {}
         for row in self.rows:
             reference = self.reference(row)
-            if reference is None or row == reference or not quantity.sign or not quantity.tested:
+            if reference is None or not quantity.sign or not quantity.tested:
+                continue
+            if runs.get(row.name) == runs.get(reference.name):  # the reference itself, by another name perhaps
                 continue
             values, base = self.values(row, column, quantity), self.values(reference, column, quantity)
             differences = [values[run] - base[run] for run in values if run in base]
@@ -159,30 +170,29 @@ class Results:
         }
 
     def planned_tests(self, column: Column, quantity: Quantity) -> list[PlannedTest]:
-        """The study's planned row beside its reference, and beside its best rival.
+        """The study's planned row beside its reference, and beside its best rival, where their runs are all there.
 
-        That is the best mean of another method, among those whose runs are all there; the tests were planned before
-        there were rows since the paper, which are no rivals.
+        That is the best mean of another method, known once the runs of all of them are there; the tests were planned
+        before there were rows since the paper, which are no rivals.
         """
         row = next((row for row in self.rows if row.name == self.study.planned), None)
         reference = None if row is None else self.reference(row)
         if row is None or reference is None or not quantity.sign or quantity.relative or not quantity.tested:
             return []
-        rivals = [
-            (quantity.sign * summary.mean, other)
-            for other in self.rows
-            if other.published != row.published
-            and other not in self.study.newer
-            and (summary := self.whole_summary(other, column, quantity)) is not None
-        ]
-        best = [max(rivals, key=lambda rival: rival[0])[1]] if rivals else []
+        if self.whole_summary(row, column, quantity) is None:
+            return []
+        rivals = [other for other in self.rows if other.published != row.published and other not in self.study.newer]
+        summaries = [self.whole_summary(rival, column, quantity) for rival in rivals]
+        means = [quantity.sign * summary.mean for summary in summaries if summary is not None]
+        against = [reference] if self.whole_summary(reference, column, quantity) is not None else []
+        if means and len(means) == len(rivals):
+            against.append(rivals[int(np.argmax(means))])
         values, tests = self.values(row, column, quantity), []
-        for rival in (reference, *best):
+        for rival in against:
             base = self.values(rival, column, quantity)
             differences = [values[run] - base[run] for run in values if run in base]
-            if differences:
-                p = sign_flip_test(differences) if len(differences) > 1 else float("nan")
-                tests.append(PlannedTest(rival.name, float(np.mean(differences)), len(differences), p))
+            p = sign_flip_test(differences) if len(differences) > 1 else float("nan")
+            tests.append(PlannedTest(rival.name, float(np.mean(differences)), len(differences), p))
         return tests
 
     def marks(self, column: Column, quantity: Quantity) -> dict[str, Literal["best", "second"]]:
@@ -254,6 +264,18 @@ class Results:
                     "(95%, Hanley and McNeil)."
                 )
         return lines
+
+    def stand_in_note(self) -> str:
+        """A sentence on the columns whose graphs stand in for published ones; empty where there is none."""
+        stand_ins = dict.fromkeys(
+            cell.column.label
+            for cell in self.cells
+            for record in self.records.get(cell.name, {}).values()
+            if record.data.get("superpixels") == "stand-in"
+        )
+        if not stand_ins:
+            return ""
+        return f"{', '.join(stand_ins)}: the graphs are a stand-in for the published superpixels (see docs/data.md)."
 
     def missing_note(self, quantity: Quantity) -> str:
         """A sentence on the cells that have some of their runs; empty where there is none."""

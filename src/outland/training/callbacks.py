@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 from rich.console import Group
@@ -50,6 +51,9 @@ class Callback:
     def on_train_end(self) -> None:
         """Training ended, for whatever reason."""
 
+    def on_masks_start(self, graphs: int) -> None:
+        """The masks of so many graphs are scored, one by one; that may take long."""
+
 
 class CallbackWrapper(Callback):
     """Passes every event on to another callback, `inner`."""
@@ -77,6 +81,10 @@ class CallbackWrapper(Callback):
         """Pass it on."""
         self.inner.on_train_end()
 
+    def on_masks_start(self, graphs: int) -> None:
+        """Pass it on."""
+        self.inner.on_masks_start(graphs)
+
 
 class _ProgressBar(Callback):
     """A progress bar with the time left, and below it the last epoch's validation scores and loss terms."""
@@ -99,6 +107,9 @@ class _ProgressBar(Callback):
     def on_train_end(self) -> None:
         self._live.stop()
 
+    def on_masks_start(self, graphs: int) -> None:
+        _say_masks(graphs)
+
 
 class _LogLines(Callback):
     """A line now and then, for a log: after the first epoch, then whenever half a minute has passed, and at the end."""
@@ -111,6 +122,9 @@ class _LogLines(Callback):
         if last or time.monotonic() >= self._next:
             self._next = time.monotonic() + _LOG_INTERVAL
             say(f"{self._title}: {_format_epoch(row, metric)}")
+
+    def on_masks_start(self, graphs: int) -> None:
+        _say_masks(graphs)
 
 
 class FleetProgress(Callback):
@@ -144,9 +158,15 @@ class FleetProgress(Callback):
         self._bar.advance(self._task, epochs)
 
 
+def _say_masks(graphs: int) -> None:
+    say(f"trained; removing every node and edge of {graphs} graphs in turn, to score the masks")
+
+
 def _format_epoch(row: dict[str, Any], metric: str) -> str:
     scores = [f"{part} {format_score(row[part][metric], metric)}" for part in ("val", "id_val") if part in row]
-    terms = [f"{name.partition('.')[2]} {value:.3f}" for name, value in row["loss"].items()]
+    short = Counter(name.partition(".")[2] for name in row["loss"])  # without the phase, where that is clear
+    names = {name: plain if short[plain := name.partition(".")[2]] == 1 else name for name in row["loss"]}
+    terms = [f"{names[name]} {value:.3f}" for name, value in row["loss"].items()]
     return f"epoch {row['epoch']}: {' '.join(scores)}" + (f" | {' '.join(terms)}" if terms else "")
 
 

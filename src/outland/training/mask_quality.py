@@ -6,15 +6,18 @@ from torch import Tensor
 from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.methods.parts.ranking import rank_within_group
+from outland.training.callbacks import Callback
 
 
 @torch.inference_mode()
-def mask_quality(method: Method, splits: Splits, batch_size: int) -> dict[str, dict[str, float]]:
+def mask_quality(
+    method: Method, splits: Splits, batch_size: int, callback: Callback | None = None
+) -> dict[str, dict[str, float]]:
     """ROC-AUC and precision@k of the stable mask's edge weights against the true edges, mean over graphs, by part.
 
     k is the number of true edges of a graph. A constant mask has ROC-AUC 0.5. Graphs whose edges are all true, or none,
-    do not count; of a method with `mask_graphs`, so many at equal distances in the part do. Empty where there is no
-    truth, or the method has no stable mask.
+    do not count; of a method with `mask_graphs`, so many at equal distances in the part do, and the callback hears of
+    it. Empty where there is no truth, or the method has no stable mask.
     """
     truth, graphs = splits.graphs.edge_truth, splits.graphs
     if truth is None or not method.has_masks:
@@ -22,10 +25,12 @@ def mask_quality(method: Method, splits: Splits, batch_size: int) -> dict[str, d
     method.eval()
     offsets = graphs.edge_offsets.to(graphs.device)
     quality: dict[str, dict[str, float]] = {}
-    for part, index in splits.parts.items():
-        if part == "train" or not len(index):
-            continue
-        count = min(len(index), method.mask_graphs or len(index))
+    scored = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
+    counts = {part: min(len(index), method.mask_graphs or len(index)) for part, index in scored.items()}
+    if callback is not None and method.mask_graphs:
+        callback.on_masks_start(sum(counts.values()))
+    for part, index in scored.items():
+        count = counts[part]
         index = index[torch.linspace(0, len(index) - 1, count).round().long()]
         scores = []
         for batch in Batches(graphs, index, batch_size):
@@ -35,11 +40,11 @@ def mask_quality(method: Method, splits: Splits, batch_size: int) -> dict[str, d
             first = offsets[batch.index] - (batch.edge_count.cumsum(0) - batch.edge_count)
             edges = torch.arange(batch.num_edges, device=graphs.device) + first[batch.edge_batch]
             scores.append(graph_scores(masks["stable"].edge, truth[edges], batch.edge_batch, batch.num_graphs))
-        auc, precision, counts = (torch.cat(column) for column in zip(*scores, strict=True))
-        number = counts.sum().clamp(min=1)
+        auc, precision, known = (torch.cat(column) for column in zip(*scores, strict=True))
+        number = known.sum().clamp(min=1)
         quality[part] = {
-            "rocauc": float((auc * counts).sum() / number),
-            "precision_at_k": float((precision * counts).sum() / number),
+            "rocauc": float((auc * known).sum() / number),
+            "precision_at_k": float((precision * known).sum() / number),
         }
     return quality
 

@@ -53,7 +53,7 @@ def make_record(spec: RunSpec, trainer: Trainer, splits: Splits, device: torch.d
         curves=trainer.curves,
         selection=selections(trainer.curves, task, burn_in),
         selected=selected,
-        masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device)),
+        masks=mask_quality(trainer.method, trainer.splits, spec.train.scoring_batch(device), trainer.callback),
         parameters=trainer.method.parameter_counts(),
         platform=describe_platform(device) | describe_parallelism(trainer.method),
         timing={

@@ -119,10 +119,13 @@ class SubgraphMethod(Method[P]):
         states = parts.features if self.settings.classifier_input == "encoded" else None
         return embed_part(self.classifier, batch, mask, states)
 
+    def embed_rationale(self, batch: GraphBatch, parts: Parts) -> Tensor:
+        """The classifier's embeddings of the rationale `[B, d]`, and descriptors, which are in no complement."""
+        return self.classifier.add_descriptors(self.embed_part(batch, parts.rationale, parts), batch)
+
     def readout(self, batch: GraphBatch) -> Tensor:
         """Embeddings of the rationale."""
-        parts = self.parts(batch)
-        return self.embed_part(batch, parts.rationale, parts)
+        return self.embed_rationale(batch, self.parts(batch))
 
     def masks(self, batch: GraphBatch) -> dict[str, Mask]:
         """σ(s) of each edge, before the split, and 1 - σ(s); on every node the highest of its edges."""

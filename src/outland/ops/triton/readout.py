@@ -115,6 +115,12 @@ def load_weight(weight, row, mask, WEIGHTED: tl.constexpr):
 
 
 @triton.jit
+def higher(first, second):
+    """The higher of two numbers; NaN where one of them is."""
+    return tl.maximum(first, second, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _max_forward(
     values, weight, ptr, out, count,
     WIDTH: tl.constexpr, WEIGHTED: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
@@ -129,11 +135,11 @@ def _max_forward(
         there = load_weight(weight, row, row < last, WEIGHTED) > 0
         mask = there[:, None] & in_width[None, :]
         tile = tl.load(values + row[:, None] * WIDTH + column[None, :], mask=mask, other=float("-inf")).to(tl.float32)
-        highest = tl.max(tile, 0)
+        highest = tl.reduce(tile, 0, higher)
         number = tl.sum(((tile == highest[None, :]) & mask).to(tl.float32), 0)
         equal = tl.where(highest > top, number, tl.where(highest == top, equal + number, equal))
-        top = tl.maximum(top, highest)
-    tl.store(out + graph * WIDTH + column, tl.where(equal > 0, top, 0), mask=in_width)
+        top = higher(top, highest)
+    tl.store(out + graph * WIDTH + column, tl.where(top == float("-inf"), 0, top), mask=in_width)
     tl.store(count + graph * WIDTH + column, equal, mask=in_width)
 
 
@@ -181,7 +187,7 @@ def _logsumexp_forward(
         kept = tl.exp(top - finite)
         total, weighted = total * kept + tl.sum(powers, 0), weighted * kept + tl.sum(powers * tile, 0)
         top = highest
-    there = total > 0
+    there = total != 0  # NaN is not 0 and stays
     safe = tl.where(there, total, 1)
     smooth, offset = tl.where(there, tau * (top + tl.log(safe)), 0), graph * WIDTH + column
     tl.store(out + offset, smooth, mask=in_width)
