@@ -55,3 +55,16 @@ def test_a_report_takes_in_the_runs_that_it_shares_with_other_studies(motif, out
         done = outland("study", study, *WORDS, "--out", study, "--report")
         assert done.stdout.startswith(f"results/records/covariate.jsonl.xz: {number} imported\n")
         assert len(list((tmp_path / study / "runs").glob("*/record.json"))) == number
+
+
+def test_a_report_has_the_rows_since_the_paper_that_have_runs(motif, outland, tmp_path):
+    newer = (*WORDS[2:], "--only", "PrunE/motif-base")
+    refused = outland("study", "covariate", *newer, "--dry-run").stderr
+    assert "'PrunE/motif-base' is of a method since the paper: add --all" in refused
+    assert outland("study", "covariate", "--all", *newer, "--device", "cpu").returncode == 0
+    done = outland("study", "covariate", *WORDS[2:], "--report")
+    assert ", 2 done; 0 carried out now" in done.stdout
+    (page,) = (tmp_path / "studies").glob("covariate-2-seeds-changed-*.md")
+    rows = {line.split("|")[1].strip() for line in page.read_text().splitlines() if line.startswith("| ")}
+    assert "PrunE" in rows
+    assert rows.isdisjoint({"LECI", "GALA", "Evidence"})

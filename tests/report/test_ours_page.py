@@ -35,8 +35,8 @@ def against_evidence(column: str) -> dict[str, Comparison]:
 @pytest.mark.parametrize(
     ("row", "difference", "p", "effect"),
     [
-        ("ERM, walks", -17.9, 0.002, "worse"),
-        ("ERM, walks, maximum", -11.8, 0.004, "worse"),
+        ("ERM + walks", -17.9, 0.002, "worse"),
+        ("ERM + walks + maximum", -11.8, 0.004, "worse"),
         ("w/o gate", -7.1, 0.03, "not shown"),
         ("w/o walks", -2.6, 0.15, "not shown"),
         ("w/o layer", 2.7, 0.15, "not shown"),
@@ -74,8 +74,8 @@ def test_no_run_without_one_of_three_parts_is_weak_on_motif_size(row):
 
 def test_walks_are_enough_on_motif_base():
     ceiling = mean("Evidence", "motif-base")
-    assert mean("ERM, walks", "motif-base") == pytest.approx(ceiling, abs=0.1)
-    rows = ("ERM, walks, maximum", "w/o gate", "w/o layer", "w/o thinning", "w/o mixing", "mean")
+    assert mean("ERM + walks", "motif-base") == pytest.approx(ceiling, abs=0.1)
+    rows = ("ERM + walks + maximum", "w/o gate", "w/o layer", "w/o thinning", "w/o mixing", "mean")
     assert min(mean(row, "motif-base") for row in rows) == pytest.approx(ceiling - 1, abs=0.1)
 
 
@@ -83,7 +83,7 @@ def test_what_is_left_on_motif_base_without_walks():
     walkless, erm = mean("w/o walks", "motif-base"), mean("ERM", "motif-base")
     assert mean("Evidence", "motif-base") - walkless == pytest.approx(4, abs=0.5)
     assert walkless - erm == pytest.approx(19, abs=0.5)
-    assert erm - mean("ERM, maximum", "motif-base") == pytest.approx(5, abs=0.5)
+    assert erm - mean("ERM + maximum", "motif-base") == pytest.approx(5, abs=0.5)
 
 
 def test_no_part_is_shown_to_be_worth_anything_on_molbbbp_scaffold():
@@ -95,7 +95,7 @@ def test_no_part_is_shown_to_be_worth_anything_on_molbbbp_scaffold():
     assert mean("w/o gate", column) > again + 0.7
     assert mean("w/o thinning", column) > again + 0.2
     assert again - 0.6 < mean("w/o layer", column) < ours
-    assert max(mean(row, column) for row in ("ERM, walks", "ERM, maximum", "with walks")) < mean("ERM", column) - 1
+    assert max(mean(row, column) for row in ("ERM + walks", "ERM + maximum", "with walks")) < mean("ERM", column) - 1
 
 
 def test_nothing_is_shown_on_molhiv_by_scaffold():

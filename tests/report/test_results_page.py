@@ -115,7 +115,7 @@ def test_rows_since_the_paper_are_shown_once_there_are_runs_of_them():
     results.records = {name: runs for name, runs in results.records.items() if "LECI" not in name}
     table = score_table(results.with_begun_rows(), TEST)
     rows = [line.split("|")[1].strip() for line in table.splitlines()]
-    assert rows[-7:] == ["*since the paper*", "PrunE", "ERM, unit readout", "iMoLD", "GALA", "*ours*", "Evidence"]
+    assert rows[-7:] == ["*since the paper*", "PrunE", "ERM + unit readout", "iMoLD", "GALA", "*ours*", "Evidence"]
     assert len(rows) == 2 + 18 + 2 + 5
     assert cells_of(table, "PrunE")[:2] == ["–", "60.0 ± 0.0 (2 of 10)"]
     assert cells_of(table, "iMoLD")[2] == "60.0 ± 0.0 (2 of 3)"

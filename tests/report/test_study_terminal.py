@@ -52,7 +52,7 @@ def test_rows_of_a_group_stand_below_its_name():
     ((tables, _),) = terminal_tables(made("covariate", scores, newer=True), 80)
     first = [line.split("│")[1].strip() for line in printed(tables[0], 80) if "│" in line]
     place = first.index("since the paper")
-    assert first[place + 1 : place + 4] == ["PrunE", "ERM, unit readout", "LECI"]
+    assert first[place + 1 : place + 4] == ["PrunE", "ERM + unit readout", "LECI"]
     assert first[-2:] == ["ours", "Evidence"]
 
 

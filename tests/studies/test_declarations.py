@@ -167,8 +167,8 @@ def test_each_part_of_evidence_is_left_out_in_a_row(column, walks, readout, same
     alone = replace(complete, gate=False, layer=False, whole=1.0, mix=0.0, walks=6)
     assert params == {
         "w/o mixing": replace(complete, mix=0.0),
-        "ERM, walks": replace(alone, readout="backbone"),
-        "ERM, walks, maximum": replace(alone, readout="max"),
+        "ERM + walks": replace(alone, readout="backbone"),
+        "ERM + walks + maximum": replace(alone, readout="max"),
         "w/o gate": replace(complete, gate=False),
         "w/o layer": replace(complete, layer=False),
         "w/o thinning": replace(complete, whole=1.0),
@@ -181,7 +181,7 @@ def test_each_part_of_evidence_is_left_out_in_a_row(column, walks, readout, same
     keys = {cell.row.label: cell.specs[0].key for cell in cells}
     assert {label for label, key in keys.items() if key == keys["Evidence"]} == same
     pools = {cell.row.label: cell.specs[0].backbone.pool for cell in cells}
-    assert (pools["ERM"], pools["ERM, maximum"]) == ("mean", "max")
+    assert (pools["ERM"], pools["ERM + maximum"]) == ("mean", "max")
 
 
 def test_rows_since_the_paper_are_there_when_asked_for():
@@ -190,10 +190,10 @@ def test_rows_since_the_paper_are_there_when_asked_for():
     assert (study.has_newer, everything.has_newer) == (False, True)
     assert everything.rows[: len(study.rows)] == study.rows
     labels = [row.label for row in everything.rows[len(study.rows) :]]
-    assert labels == ["PrunE", "ERM, unit readout", "LECI", "LECI, virtual node", "iMoLD", "GALA", "Evidence"]
+    assert labels == ["PrunE", "ERM + unit readout", "LECI", "LECI + virtual node", "iMoLD", "GALA", "Evidence"]
     specs = {cell.row.label: cell.specs[0] for cell in everything.cells(1, only=["since the paper/motif-size"])}
-    assert (specs["LECI"].backbone.virtual_node, specs["LECI, virtual node"].backbone.virtual_node) == (False, True)
+    assert (specs["LECI"].backbone.virtual_node, specs["LECI + virtual node"].backbone.virtual_node) == (False, True)
     assert specs["LECI"].method_params.first_temperature == 10
-    assert specs["ERM, unit readout"].backbone.unit_readout
+    assert specs["ERM + unit readout"].backbone.unit_readout
     assert (specs["PrunE"].method_params.budget, specs["PrunE"].method_params.lowest) == (0.85, 0.9)
     assert everything.default_count(everything.rows[-1], everything.columns[0]) == 10

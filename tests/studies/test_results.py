@@ -202,7 +202,7 @@ def test_rows_since_the_paper_take_no_column_from_the_ranks():
     assert "since the paper LECI" not in found.rows
     assert len(found.rows) == 24
     marks = results.marks(results.columns[0], results.study.quantities[0])
-    assert [name for name, mark in marks.items() if mark == "best"] == ["since the paper LECI, virtual node"]
+    assert [name for name, mark in marks.items() if mark == "best"] == ["since the paper LECI + virtual node"]
 
 
 def test_rows_since_the_paper_are_compared_and_are_no_rivals_of_planned_tests():

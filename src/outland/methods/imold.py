@@ -195,7 +195,7 @@ class Separator(nn.Module):
     def __init__(self, backbone: BackboneSettings, schema: Schema) -> None:
         super().__init__()
         self.encoder = build_encoder(backbone, schema.node, schema.edge)
-        self.head = Head(replace(backbone, head="mlp"), backbone.width)
+        self.head = Head(replace(backbone, head="mlp", dropout=0.0), backbone.width)  # as in the authors' code
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Values between 0 and 1."""

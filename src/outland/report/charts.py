@@ -136,7 +136,8 @@ def _draw_line(axes: Any, line: Line) -> None:
 def bar_chart(title: str, bars: Sequence[Bar], reference: float | None = None, digits: int = 2) -> str:
     """Bars from 0 with error bars, and a dashed line at the reference."""
     with _style():
-        axes = _new_axes(60 + max(46 * len(bars), 7 * len(title)), 240, left=44, right=8, bottom=46, top=26)
+        width, below = 60 + max(46 * len(bars), 7 * len(title)), 18 + 3 * max(len(bar.name) for bar in bars)
+        axes = _new_axes(width, 194 + below, left=44, right=8, bottom=below, top=26)
         axes.set(title=title, xlim=(-0.5, len(bars) - 0.5))
         axes.locator_params(axis="y", nbins=5)
         for number, bar in enumerate(bars):

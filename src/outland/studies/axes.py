@@ -17,9 +17,9 @@ EVIDENCE = Row("Evidence", "evidence", group="ours")
 _SINCE = "since the paper"
 NEWER = (
     Row("PrunE", "prune", group=_SINCE),
-    Row("ERM, unit readout", "erm", {"backbone": {"pool": "sum", "unit_readout": True}}, _SINCE),
+    Row("ERM + unit readout", "erm", {"backbone": {"pool": "sum", "unit_readout": True}}, _SINCE),
     Row("LECI", "leci", group=_SINCE),
-    Row("LECI, virtual node", "leci", {"backbone": {"virtual_node": True}}, _SINCE),
+    Row("LECI + virtual node", "leci", {"backbone": {"virtual_node": True}}, _SINCE),
     Row("iMoLD", "imold", group=_SINCE),
     Row("GALA", "gala", group=_SINCE),
     EVIDENCE,

@@ -160,6 +160,9 @@ class Study:
                 raise OutlandError("--only is empty: name a ROW, a COLUMN or ROW/COLUMN, or leave it out for all")
             lower = pattern.strip().lower()
             matches = [pair for pair in pairs if any(fnmatchcase(name.lower(), lower) for name in _names(*pair))]
+            newer = [(row, column) for row in self.newer for column in self.columns]
+            if not matches and any(fnmatchcase(name.lower(), lower) for pair in newer for name in _names(*pair)):
+                raise OutlandError(f"'{pattern}' is of a method since the paper: add --all")
             if not matches:
                 names = [name for row in self.rows for name in (row.published, row.name)]
                 names += [column.label for column in self.columns]

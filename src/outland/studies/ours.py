@@ -15,9 +15,9 @@ STUDY = Study(
     "its readout?",
     rows=(
         *rows("ERM"),
-        Row("ERM, maximum", "erm", _MAXIMUM),
-        Row("ERM, walks", "evidence", {"method": {**_WALKS_ALONE, "readout": "backbone"}}),
-        Row("ERM, walks, maximum", "evidence", {"method": {**_WALKS_ALONE, "readout": "max"}}),
+        Row("ERM + maximum", "erm", _MAXIMUM),
+        Row("ERM + walks", "evidence", {"method": {**_WALKS_ALONE, "readout": "backbone"}}),
+        Row("ERM + walks + maximum", "evidence", {"method": {**_WALKS_ALONE, "readout": "max"}}),
         Row("w/o gate", "evidence", {"method": {"gate": False}}),
         Row("w/o layer", "evidence", {"method": {"layer": False}}),
         Row("w/o thinning", "evidence", {"method": {"whole": 1.0}}),
