@@ -1,6 +1,7 @@
 import re
 
 from outland.report.study import report_name, write_report
+from outland.report.study_notes import notices
 from outland.report.study_page import study_page
 from outland.report.study_text import latex, markdown
 from outland.studies import find_study
@@ -25,7 +26,7 @@ def test_what_is_reduced_says_so_in_every_form(capsys, tmp_path):
     ):
         assert setting in " ".join(text.split())
         assert part in " ".join(text.split())
-    assert made("ablation", scores).notices() == []
+    assert notices(made("ablation", scores)) == []
     assert "paper's setting" not in markdown(made("ablation", scores))
 
 
@@ -41,7 +42,7 @@ def test_only_the_whole_study_in_the_papers_setting_has_its_plain_name(tmp_path)
     assert name(10) == "ablation-10-seeds"  # CMNIST has three
     tuned = Results(study, study.cells(), tuned=True)
     assert report_name(tuned) == "ablation-tuned"
-    assert "(settings that searches have found)" in tuned.notices()[0]
+    assert "(settings that searches have found)" in notices(tuned)[0]
     others = [
         name(only=["AIA"]),
         name(only=["ERM"]),

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from outland.report.study_notes import power_note
 from outland.studies import find_study
 from tests.studies.cases import made
 
@@ -45,11 +46,11 @@ def test_with_few_seeds_nothing_can_be_shown_and_it_is_said():
     results = made("ablation", lambda row, column, place: 0.9 if row.label == "AIA" else 0.1, seeds=5)
     (quantity,) = results.study.quantities
     assert results.comparisons(results.columns[0], quantity)["AIA"].effect == "not shown"
-    assert "With 5 seeds and 4 comparisons a column, no difference can pass" in results.power_note(quantity)
-    assert made("ablation", lambda *rest: 0.5).power_note(quantity) == ""
+    assert "With 5 seeds and 4 comparisons a column, no difference can pass" in power_note(results, quantity)
+    assert power_note(made("ablation", lambda *rest: 0.5), quantity) == ""
     single = made("ablation", lambda *rest: 0.5, seeds=1)
     assert math.isnan(single.comparisons(single.columns[0], quantity)["AIA"].p)
-    assert single.power_note(quantity) == "With one run a cell no difference can be tested."
+    assert power_note(single, quantity) == "With one run a cell no difference can be tested."
 
 
 def test_rows_of_the_same_runs_are_one_comparison():
@@ -67,7 +68,7 @@ def test_rows_of_the_same_runs_are_one_comparison():
     assert {test.comparisons for test in compared.values()} == {2}
     assert {compared[name].p for name in same} == {0.0625}
     assert {compared[name].adjusted for name in same} == {0.125}
-    assert "With 5 seeds and 2 comparisons a column, no difference" in results.power_note(quantity)
+    assert "With 5 seeds and 2 comparisons a column, no difference" in power_note(results, quantity)
 
 
 def test_rows_of_the_references_runs_are_not_compared_with_it():
@@ -155,38 +156,11 @@ def test_a_cell_that_runs_are_missing_of_has_no_mark():
     assert made("covariate", planned_scores, seeds=None).ranks(quantity).rows[0] == "AIA (paper)"
 
 
-def test_graphs_that_stand_in_for_the_published_are_named():
-    def superpixels(row, column, place):
-        return 0.5 if column.label == "cmnist-color" else None
-
-    results = made("covariate", superpixels, data={"superpixels": "stand-in"})
-    assert results.stand_in_note().startswith("cmnist-color: the graphs are a stand-in for the published superpixels")
-    assert made("covariate", superpixels, data={"superpixels": "published"}).stand_in_note() == ""
-
-
-def test_cells_of_which_runs_are_missing_are_named():
-    def score(row, column, seed):
-        is_there = row.label == "ERM" or (row.label == "Evidence" and column.label == "motif-size" and seed < 4)
-        return 0.5 if is_there else None
-
-    results = made("covariate", score, seeds=None, newer=True)
-    quantity = results.study.quantities[0]
-    assert results.missing_note(quantity) == "Of some cells runs are missing: Evidence on motif-size (4 of 10)."
-    assert made("covariate", lambda row, column, seed: 0.5, seeds=2).missing_note(quantity) == ""
-
-
 def test_a_row_is_named_with_its_group_only_where_another_has_its_label():
     covariate, backbones = find_study("covariate").with_newer(), find_study("backbones")
     assert {covariate.display_name(row) for row in covariate.rows if row.group == "ours"} == {"Evidence"}
     assert [backbones.display_name(row) for row in backbones.rows[:2]] == [row.name for row in backbones.rows[:2]]
     assert backbones.display_name(backbones.rows[0]) != backbones.rows[0].label
-
-
-def test_columns_of_few_seeds_are_named():
-    results = made("covariate", planned_scores, seeds=None)
-    note = results.power_note(results.study.quantities[0])
-    assert note.startswith("With 3 seeds and 17 comparisons a column (cmnist-color), no difference can pass the test")
-    assert results.notices() == []
 
 
 def test_rows_since_the_paper_take_no_column_from_the_ranks():
@@ -266,13 +240,3 @@ def test_a_score_that_could_not_be_taken_does_not_count():
     changes = {"selection": {"ood_val": {"epoch": 3, "test": None}}}
     results.records[cell][0] = results.records[cell][0].model_copy(update=changes)
     assert results.summary(results.rows[0], results.columns[0], results.study.quantities[0]).count == 9
-
-
-def test_few_positives_are_said():
-    data = {"class_counts": {"test": [3898, 63]}}
-    results = made("ablation", lambda *rest: 0.6, seeds=3, metric="rocauc", data=data)
-    assert results.sampling_notes()[-1] == (
-        "molhiv-size: the test part has 63 positives and 3,898 negatives, so on other graphs of its kind the score of "
-        "ERM could be anywhere from 52.4 to 67.2 (95%, Hanley and McNeil)."
-    )
-    assert made("ablation", lambda *rest: 0.6, seeds=3).sampling_notes() == []

@@ -111,7 +111,7 @@ def study(
     if report or dry_run:
         import_new(name, {spec.key for cell in cells for spec in cell.specs}, records, out)
     if report and not newer:
-        cells = _without_unbegun_newer(selected, cells, out)
+        cells = _begun(selected, cells, out)
     if dry_run:
         _plan(selected, cells, out, device)
         return
@@ -170,8 +170,8 @@ def _report(selected: Any, cells: Any, out: Path, outcome: Any, only_report: boo
     echo(f"page: {page}  (also .md, .tex, .csv{whole})")
 
 
-def _without_unbegun_newer(selected: Any, cells: Any, out: Path) -> Any:
-    """The cells without rows since the paper of which no run is done."""
+def _begun(selected: Any, cells: Any, out: Path) -> Any:
+    """The cells, but for those of rows since the paper of which no run is done."""
     from outland.studies.run_store import RunStore
 
     store = RunStore(selected, out)

@@ -111,9 +111,8 @@ class GREA(Method[GREASettings]):
     def split(self, batch: GraphBatch, gates: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings of rationales and environments `[B, d]`; those of sums and means add up to the graphs'."""
         nodes = self.classifier.encoder(batch)
-        return self.classifier.add_descriptors(self.pool(nodes, gates, batch), batch), self.pool(
-            nodes, 1 - gates, batch
-        )
+        rationale = self.classifier.add_descriptors(self.pool(nodes, gates, batch), batch)
+        return rationale, self.pool(nodes, 1 - gates, batch)
 
     def pool(self, nodes: Tensor, gates: Tensor, batch: GraphBatch) -> Tensor:
         """Embeddings of gated nodes `[B, d]`."""

@@ -6,6 +6,7 @@ from outland.errors import counted
 from outland.report.findings import enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.score_tables import score_table
+from outland.report.study_notes import power_note
 from outland.studies import Column, Row
 from outland.studies.results import Results
 
@@ -58,7 +59,7 @@ def _caption(results: Results, has_published: bool) -> str:
     study = results.study
     ours = "Ours, and below it *the paper's* where it has any: mean" if has_published else "Mean"
     arrows = f", ▲ ▼ better or worse than {study.reference} by the test of the first table" if study.reference else ""
-    note = results.power_note(study.quantities[0])
+    note = power_note(results, study.quantities[0])
     text = f"{ours} ± standard deviation over {_repeats(results)}, best in bold{arrows}. {note} {study.note}"
     return " ".join(text.split())
 

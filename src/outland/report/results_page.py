@@ -21,6 +21,7 @@ from outland.report.markdown import filled, pipe_table
 from outland.report.other_studies import other_studies
 from outland.report.ours_table import with_table
 from outland.report.score_tables import cell_scores, score_table
+from outland.report.study_notes import power_note, stand_in_note
 from outland.storage.files import write_text
 from outland.studies import STUDIES, find_study
 from outland.studies.quantities import ID_TEST
@@ -100,7 +101,7 @@ def _caption(results: Results) -> str:
         f"Best of ours in bold. ▲ ▼ better or worse than {study.reference}: sign-flip test over {study.repeats}, "
         f"Holm's correction over the column, p < {LEVEL}. "
         f"{study.note.replace('docs/protocol.md', '[Protocol](protocol.md)')}{since} "
-        f"{results.stand_in_note().replace('docs/data.md', '[Data](data.md)')}"
+        f"{stand_in_note(results).replace('docs/data.md', '[Data](data.md)')}"
     )
 
 
@@ -110,7 +111,7 @@ def _numbers(results: Results) -> list[str]:
     table = difference_table(results)
     if table:
         text = f"Differences from {study.reference} in points, means over the {study.repeats} that both have. "
-        text += results.power_note(study.quantities[0])
+        text += power_note(results, study.quantities[0])
         parts += ["### Better and worse", filled(text), table]
     table = planned_table(results)
     if table:

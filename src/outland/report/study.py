@@ -12,6 +12,7 @@ from outland.errors import OutlandError, counted
 from outland.graphs import Cache
 from outland.models import load_model
 from outland.progress import screen
+from outland.report.study_notes import notices
 from outland.report.study_page import study_page
 from outland.report.study_terminal import terminal_tables
 from outland.report.study_text import csv_text, latex, markdown
@@ -40,7 +41,7 @@ def write_report(
     """
     results = Results.read(study, cells, out, words, tuned).with_begun_rows()
     shown = screen()
-    for line in results.notices():
+    for line in notices(results):
         shown.print(line, style="yellow", highlight=False, markup=False)
     for tables, notes in terminal_tables(results, shown.width):
         for table in tables:

@@ -13,6 +13,7 @@ from outland.report.figures import figures
 from outland.report.findings import devices_phrase
 from outland.report.html import render_page
 from outland.report.published import Published, leaderboard_value, paper_value
+from outland.report.study_notes import notices
 from outland.report.study_text import ARROWS, FIELDS, caption, cell_numbers, format_value, our_value, remarks
 from outland.studies import Cell
 from outland.studies.pictures import Picture
@@ -32,7 +33,7 @@ def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
         style=("page.css",),
         script=("page.js",),
         study=study,
-        notices=results.notices(),
+        notices=notices(results),
         made=time.strftime("%Y-%m-%d"),
         done=done,
         all=counted(sum(len(cell.specs) for cell in results.cells), "run"),

@@ -9,6 +9,7 @@ from typing import Any
 from outland.errors import counted
 from outland.report.markdown import piped
 from outland.report.published import Published, leaderboard_value, paper_value
+from outland.report.study_notes import missing_note, notices, power_note, sampling_notes, stand_in_note
 from outland.studies import Cell, Column, Row
 from outland.studies.commands import cell_command
 from outland.studies.comparisons import Comparison
@@ -115,8 +116,8 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
 
 def remarks(results: Results, quantity: Quantity) -> list[str]:
     """Notes on a table: planned tests, graphs that stand in for others, missing runs, too few seeds or positives."""
-    notes = [results.stand_in_note(), results.missing_note(quantity), results.power_note(quantity)]
-    notes += results.sampling_notes() if quantity.name == "test" else []
+    notes = [stand_in_note(results), missing_note(results, quantity), power_note(results, quantity)]
+    notes += sampling_notes(results) if quantity.name == "test" else []
     return [*planned_notes(results, quantity), *filter(None, notes)]
 
 
@@ -127,7 +128,7 @@ def full_caption(results: Results, quantity: Quantity, second: str = "underlined
 
 def markdown(results: Results) -> str:
     """The tables as Markdown."""
-    parts = [f"# {results.study.title}", results.study.question, *(f"> **{line}**" for line in results.notices())]
+    parts = [f"# {results.study.title}", results.study.question, *(f"> **{line}**" for line in notices(results))]
     emphasis = {"best": "**{}**", "second": "_{}_"}
     for quantity in results.study.quantities:
         lines = [
@@ -165,7 +166,7 @@ def _latex_table(results: Results, quantity: Quantity) -> str:
     for line in table_lines(results, quantity):
         texts = [emphasis.get(mark, "%s") % _tex(text) for text, mark in zip(line.texts, line.marks, strict=True)]
         lines.append(" & ".join([_tex(line.method), line.source, *texts]) + r" \\")
-    title = " ".join([f"{results.study.title}: {quantity.title}.", *results.notices(), full_caption(results, quantity)])
+    title = " ".join([f"{results.study.title}: {quantity.title}.", *notices(results), full_caption(results, quantity)])
     head = " & ".join(["", "", *(_tex(column.label) for column in results.columns)]) + r" \\"
     opening = [r"\begin{table}[t]", r"\centering", rf"\caption{{{_tex(title)}}}"]
     opening += [rf"\begin{{tabular}}{{ll{'r' * len(results.columns)}}}", r"\toprule", head, r"\midrule"]

@@ -137,10 +137,10 @@ class RunSpec:
         changes = parse_assignments(words, GROUPS)
         spec = cls.make(dataset, method, changes=changes, **rest)
         for name in ("readout", "pool"):
-            own = getattr(spec.method_params, name, "backbone")
-            if "pool" in changes["backbone"] and own != "backbone":
+            readout = getattr(spec.method_params, name, "backbone")
+            if "pool" in changes["backbone"] and readout != "backbone":
                 raise OutlandError(
-                    f"the readout of {method} is method.{name}={own}, which does not heed backbone.pool: set "
+                    f"the readout of {method} is method.{name}={readout}, which does not heed backbone.pool: set "
                     f"method.{name}=backbone, too, or method.{name} alone"
                 )
         return spec

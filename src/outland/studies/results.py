@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from outland.errors import OutlandError, counted
+from outland.errors import OutlandError
 from outland.studies.base import Cell, Column, Measurement, Row, Study
 from outland.studies.comparisons import Comparison, Effect, PlannedTest, Ranks
 from outland.studies.quantities import Quantity
@@ -21,7 +21,6 @@ from outland.studies.statistics import (
     critical_difference,
     friedman,
     holm,
-    min_p,
     sign_flip_test,
     summarize,
 )
@@ -83,19 +82,6 @@ class Results:
     def is_whole(self) -> bool:
         """Whether these are all cells of the study."""
         return len(self.cells) == len(self.study.rows) * len(self.study.columns)
-
-    def notices(self) -> list[str]:
-        """Sentences to print beside every number: that it is not the paper's setting, or not the whole study."""
-        lines, changed = [], [*self.words, *(["settings that searches have found"] if self.tuned else [])]
-        if self.repeats != self.study.seeds and not self.has_default_counts:
-            changed.append(f"{counted(self.repeats, self.study.repeats[:-1])}, not {self.study.seeds}")
-        if changed:
-            listed = ", ".join(changed)
-            lines.append(f"Our numbers are not of the paper's setting ({listed}); the published ones beside them are.")
-        if not self.is_whole:
-            cells = len(self.study.rows) * len(self.study.columns)
-            lines.append(f"This is a part of the study: {len(self.cells)} of its {cells} cells.")
-        return lines
 
     @property
     def rows(self) -> list[Row]:
@@ -249,63 +235,6 @@ class Results:
         negatives, positives = records[0].data["class_counts"]["test"]
         low, high = auc_interval(float(np.mean(scores)), positives, negatives)
         return 100 * low, 100 * high, positives, negatives
-
-    def sampling_notes(self) -> list[str]:
-        """A sentence for each column whose ROC-AUC rests on few graphs, with the interval of its first row's."""
-        lines = []
-        for column in self.columns:
-            intervals = ((row, self.auc_interval(row, column)) for row in self.rows)
-            row, interval = next((pair for pair in intervals if pair[1] is not None), (None, None))
-            if row is not None and interval is not None:
-                name, (low, high, positives, negatives) = self.study.display_name(row), interval
-                lines.append(
-                    f"{column.label}: the test part has {positives:,} positives and {negatives:,} negatives, so on "
-                    f"other graphs of its kind the score of {name} could be anywhere from {low:.1f} to {high:.1f} "
-                    "(95%, Hanley and McNeil)."
-                )
-        return lines
-
-    def stand_in_note(self) -> str:
-        """A sentence on the columns whose graphs stand in for published ones; empty where there is none."""
-        stand_ins = dict.fromkeys(
-            cell.column.label
-            for cell in self.cells
-            for record in self.records.get(cell.name, {}).values()
-            if record.data.get("superpixels") == "stand-in"
-        )
-        if not stand_ins:
-            return ""
-        return f"{', '.join(stand_ins)}: the graphs are a stand-in for the published superpixels (see docs/data.md)."
-
-    def missing_note(self, quantity: Quantity) -> str:
-        """A sentence on the cells that have some of their runs; empty where there is none."""
-        parts = []
-        for cell in self.cells:
-            count = len(self.values(cell.row, cell.column, quantity))
-            if 0 < count < len(cell.specs):
-                name = f"{self.study.display_name(cell.row)} on {cell.column.label}"
-                parts.append(f"{name} ({count} of {len(cell.specs)})")
-        return f"Of some cells runs are missing: {'; '.join(parts)}." if parts else ""
-
-    def power_note(self, quantity: Quantity) -> str:
-        """A sentence where the seeds are too few for any difference to be shown; else an empty string."""
-        tested = {column.label: compared for column in self.columns if (compared := self.comparisons(column, quantity))}
-        weak: dict[str, tuple[int, int]] = {}
-        for label, compared in tested.items():
-            pairs = max(comparison.pairs for comparison in compared.values())
-            comparisons = next(iter(compared.values())).comparisons
-            if min_p(pairs) * comparisons >= LEVEL:
-                weak[label] = pairs, comparisons
-        if not weak:
-            return ""
-        pairs, comparisons = next(iter(weak.values()))
-        if pairs == 1:
-            return "With one run a cell no difference can be tested."
-        where = "" if len(weak) == len(tested) else f" ({', '.join(weak)})"
-        return (
-            f"With {pairs} {self.study.repeats} and {counted(comparisons, 'comparison')} a column{where}, no "
-            f"difference can pass the test: the corrected p cannot fall below {min(1, min_p(pairs) * comparisons):.2g}."
-        )
 
 
 def _comparison(differences: list[float], p: float, adjusted: float, comparisons: int, sign: int) -> Comparison:
