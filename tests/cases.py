@@ -71,7 +71,7 @@ class MethodCase:
         zero: settings under which it is ERM on the same classifier (see `zero_strength` for more than settings).
         still: settings under which nothing depends on random draws, for comparing layouts.
         lowers: at least so many of 20 seeds see the loss fall after one step.
-        adrift: parameters whose gradient is 0 but for rounding, because a norm further on takes them away.
+        rounding_only: parameters whose gradient is 0 but for rounding, because a norm further on takes them away.
         one_pass: at zero strength graphs pass the classifier once a step, so batch norm's averages are ERM's too.
     """
 
@@ -79,7 +79,7 @@ class MethodCase:
     zero: ClassVar[dict[str, Any]]
     still: ClassVar[dict[str, Any]] = {}
     lowers: ClassVar[int] = 19
-    adrift: ClassVar[set[str]] = set()
+    rounding_only: ClassVar[set[str]] = set()
     one_pass: ClassVar[bool] = True
 
     def build(self, schema: Schema, seed: int = 0, **changes: Any) -> Method:
@@ -134,7 +134,7 @@ class MethodCase:
         assert 0 < run.curves[-1]["test"]["rmse"] < 10
 
     def test_no_gradient_is_mere_rounding(self, any_set):
-        """Adam would make whole steps of it: of a bias that batch norm takes away again, for instance."""
+        """Scaled by Adam it becomes whole steps: of a bias that batch norm takes away again, for instance."""
         schema, graphs = any_set
         method, stepper = self.ready(schema, graphs)
         for epoch in (0, 1, FRAME.epochs - 1):
@@ -143,7 +143,7 @@ class MethodCase:
                 gradients = {
                     name: p.grad.abs().max().item() for name, p in method.named_parameters() if p.grad is not None
                 }
-                assert {name for name, largest in gradients.items() if 0 < largest < 1e-13} <= self.adrift
+                assert {name for name, largest in gradients.items() if 0 < largest < 1e-13} <= self.rounding_only
 
     def test_descriptors_move_every_prediction(self):
         packed = PackedGraphs.from_data_list(chemical_graphs())

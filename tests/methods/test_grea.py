@@ -17,7 +17,7 @@ class TestGREA(MethodCase):
     """A gate of ones and no replacement is ERM with the method's readout."""
 
     name = "grea"
-    adrift = {"gate.encoder.norms.1.bias"}
+    rounding_only = {"gate.encoder.norms.1.bias"}
     zero = {"replacement": 0}
 
     def zero_strength(self, method):

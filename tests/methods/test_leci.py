@@ -29,7 +29,7 @@ def steady_draws(monkeypatch):
 
 class TestLECI(MethodCase):
     name = "leci"
-    adrift = {"selector.norms.2.bias"}
+    rounding_only = {"selector.norms.2.bias"}
     zero = {"label": 0, "environment": 0, "features": 0, "divergence": 0, "dropout": 0}
     still = {"dropout": 0}
 

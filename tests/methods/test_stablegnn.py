@@ -19,7 +19,7 @@ class StableCase(WeightedCase):
 
 class TestStableGNN(StableCase):
     name = "stablegnn"
-    adrift = {"clusters.own.bias"}
+    rounding_only = {"clusters.own.bias"}
 
     @pytest.mark.parametrize("pool", ["mean", "sum"])
     def test_clusters_equal_a_plain_loop_and_add_up_to_the_readout(self, any_set, pool):
@@ -63,7 +63,7 @@ class TestStableGNN(StableCase):
 
 class TestStableGNNByHSIC(StableCase):
     name = "stablegnn:hsic"
-    adrift = {"clusters.own.bias"}
+    rounding_only = {"clusters.own.bias"}
 
     def test_preset(self):
         actual = method_settings(self.name, {})

@@ -4,7 +4,7 @@ import pytest
 
 from outland.report.published import leaderboard_value, paper_value
 from outland.studies import find_study
-from tests.report.committed import first_ten
+from tests.report.committed_results import first_ten
 
 
 @pytest.mark.parametrize("column", ["motif-base", "motif-size", "cmnist-color", "molhiv-scaffold", "molhiv-size"])

@@ -98,12 +98,12 @@ def test_epochs_that_are_asked_for_switch_a_recipes_samples_off(table):
     assert (both.epochs, both.total_samples) == (9, 5)
 
 
-def test_a_readout_that_the_method_would_not_heed_is_refused():
-    refused = r"evidence is method.readout=max, which does not heed backbone.pool: set method.readout=backbone, too"
+def test_a_readout_without_an_effect_is_refused():
+    refused = r"evidence is method.readout=max, so that backbone.pool has no effect: set method.readout=backbone, too"
     with pytest.raises(OutlandError, match=refused):
         RunSpec.from_words("motif", "evidence", ["backbone.pool=sum"])
-    heeded = RunSpec.from_words("motif", "evidence", ["backbone.pool=sum", "method.readout=backbone"])
-    assert heeded.backbone.pool == "sum"
+    taken = RunSpec.from_words("motif", "evidence", ["backbone.pool=sum", "method.readout=backbone"])
+    assert taken.backbone.pool == "sum"
     assert RunSpec.from_words("motif", "erm", ["backbone.pool=sum"]).backbone.pool == "sum"
     assert RunSpec.from_words("motif", "cal", ["backbone.pool=sum"]).backbone.pool == "sum"
 

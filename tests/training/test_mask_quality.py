@@ -28,8 +28,8 @@ def test_scores_by_hand_and_by_torchmetrics():
     assert precision.item() == pytest.approx(2 / 3)
 
 
-class Heard(Callback):
-    """How many graphs it was told of."""
+class MaskStarts(Callback):
+    """Keeps the numbers of graphs that `on_masks_start` was called with."""
 
     def __init__(self):
         self.graphs = []
@@ -43,9 +43,9 @@ def test_long_scoring_of_masks_is_announced(motif, monkeypatch):
     for name, graphs in (("evidence", [3 * 4]), ("aia", [])):
         method = build_method(name, motif.schema, SMALL, method_settings(name, {}))
         monkeypatch.setattr(type(method), "mask_graphs", 3 if graphs else None)
-        heard = Heard()
-        assert set(mask_quality(method, small, 32, heard)) == {"id_val", "id_test", "val", "test"}
-        assert heard.graphs == graphs
+        starts = MaskStarts()
+        assert set(mask_quality(method, small, 32, starts)) == {"id_val", "id_test", "val", "test"}
+        assert starts.graphs == graphs
 
 
 def test_perfect_uniform_and_inverted_masks(motif, monkeypatch):

@@ -97,6 +97,7 @@ def study(
     from outland.datasets import DataFolder
     from outland.studies import find_study
     from outland.studies.jobs import shard as shard_cells
+    from outland.studies.results import Results
     from outland.studies.runner import run_study, study_outcome
     from outland.studies.tuned import with_tuned_settings
 
@@ -111,7 +112,7 @@ def study(
     if report or dry_run:
         import_new(name, {spec.key for cell in cells for spec in cell.specs}, records, out)
     if report and not newer:
-        cells = _begun(selected, cells, out)
+        cells = [*Results.read(selected, cells, out).with_begun_rows().cells]
     if dry_run:
         _plan(selected, cells, out, device)
         return
@@ -168,15 +169,6 @@ def _report(selected: Any, cells: Any, out: Path, outcome: Any, only_report: boo
     is_part = page.stem != selected.name
     whole = f"; {selected.name}.html is for the whole study in the paper's setting" if is_part else ""
     echo(f"page: {page}  (also .md, .tex, .csv{whole})")
-
-
-def _begun(selected: Any, cells: Any, out: Path) -> Any:
-    """The cells, but for those of rows since the paper of which no run is done."""
-    from outland.studies.run_store import RunStore
-
-    store = RunStore(selected, out)
-    done = {cell.row.name for cell in cells if any(store.state(cell, spec) == "done" for spec in cell.specs)}
-    return [cell for cell in cells if cell.row not in selected.newer or cell.row.name in done]
 
 
 def _counts(outcome: Any) -> str:

@@ -133,14 +133,14 @@ class RunSpec:
 
     @classmethod
     def from_words(cls, dataset: str, method: str, words: list[str], **rest: Any) -> "RunSpec":
-        """As `make`, with changes written `group.name=value`; one that the method would not heed is refused."""
+        """As `make`, with changes written `group.name=value`; one without an effect is refused."""
         changes = parse_assignments(words, GROUPS)
         spec = cls.make(dataset, method, changes=changes, **rest)
         for name in ("readout", "pool"):
             readout = getattr(spec.method_params, name, "backbone")
             if "pool" in changes["backbone"] and readout != "backbone":
                 raise OutlandError(
-                    f"the readout of {method} is method.{name}={readout}, which does not heed backbone.pool: set "
+                    f"the readout of {method} is method.{name}={readout}, so that backbone.pool has no effect: set "
                     f"method.{name}=backbone, too, or method.{name} alone"
                 )
         return spec

@@ -52,7 +52,7 @@ class Callback:
         """Training ended, for whatever reason."""
 
     def on_masks_start(self, graphs: int) -> None:
-        """The masks of so many graphs are scored, one by one; that may take long."""
+        """The masks of so many graphs are computed and scored, which may take long."""
 
 
 class CallbackWrapper(Callback):
@@ -159,7 +159,7 @@ class FleetProgress(Callback):
 
 
 def _say_masks(graphs: int) -> None:
-    say(f"trained; removing every node and edge of {graphs} graphs in turn, to score the masks")
+    say(f"trained; scoring the masks of {graphs} graphs, which takes many passes")
 
 
 def _format_epoch(row: dict[str, Any], metric: str) -> str:

@@ -16,8 +16,8 @@ def mask_quality(
     """ROC-AUC and precision@k of the stable mask's edge weights against the true edges, mean over graphs, by part.
 
     k is the number of true edges of a graph. A constant mask has ROC-AUC 0.5. Graphs whose edges are all true, or none,
-    do not count; of a method with `mask_graphs`, so many at equal distances in the part do, and the callback hears of
-    it. Empty where there is no truth, or the method has no stable mask.
+    do not count; of a method with `mask_graphs`, so many at equal distances in the part do, and `on_masks_start`
+    of the callback is called. Empty where there is no truth, or the method has no stable mask.
     """
     truth, graphs = splits.graphs.edge_truth, splits.graphs
     if truth is None or not method.has_masks:

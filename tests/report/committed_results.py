@@ -1,4 +1,4 @@
-"""What came out of the runs whose records the repository has."""
+"""Results of studies from the records in `results/records/`."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @cache
-def committed(study: str) -> Results:
+def committed_results(study: str) -> Results:
     """A study's results from the committed records."""
     if not (ROOT / "results").is_dir():
         pytest.skip("results/ is not part of the package's source distribution")
@@ -23,5 +23,5 @@ def committed(study: str) -> Results:
 
 def first_ten(study: str, cell: str) -> list[RunRecord]:
     """The records of a cell's seeds 0 to 9, all of which must be there."""
-    records = committed(study).records[cell]
+    records = committed_results(study).records[cell]
     return [records[seed] for seed in range(10)]
