@@ -1,14 +1,18 @@
 """Predictions of a model on the parts of the data, and their scores."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from outland.graphs import Batches, PackedGraphs, Splits
+from outland.graphs import Batches, GraphBatch, PackedGraphs, Splits
 from outland.methods import Method
 from outland.spec import Precision
 from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
+
+_MOST_KEPT = 4_000_000  # node and edge rows of batches that are kept, of a hundred bytes each
 
 
 @torch.inference_mode()
@@ -29,7 +33,8 @@ class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
     One program predicts and scores all parts, and leaves one number a part on the device; it also looks whether the
-    parameters are finite. With the `capture` of a run it is replayed; without, it is called anew each time.
+    parameters are finite. With the `capture` of a run it is replayed, and reads batches that were collated once unless
+    they are large; without, it is called anew each time.
     """
 
     def __init__(
@@ -52,16 +57,21 @@ class Evaluation:
         self.scores = torch.zeros(len(self.parts), dtype=torch.double, device=device)  # NaN where undefined
         self._parameters = [parameter.detach() for parameter in method.parameters()]
         self.finite = torch.ones(len(self._parameters), dtype=torch.bool, device=device)  # whether each parameter is
+        is_kept = capture is not None and sum(plan.nodes) + sum(plan.edges) <= _MOST_KEPT
+        self._kept = list(self._collate()) if is_kept else None
         self._program = CapturedProgram(self._predict_and_score, capture)
+
+    def _collate(self) -> Iterator[GraphBatch]:
+        for index, graphs, nodes, edges in self._sizes:
+            yield self._batches.gatherer.exact(index[:graphs], nodes, edges)
 
     @torch.no_grad()
     def _predict_and_score(self) -> None:
         done = 0
-        for index, graphs, nodes, edges in self._sizes:
-            batch = self._batches.gatherer.exact(index[:graphs], nodes, edges)
+        for batch in self._kept or self._collate():
             with autocast(self.precision, self.logits.device):
-                self.logits[done : done + graphs].copy_(self.method(batch))
-            done += graphs
+                self.logits[done : done + batch.num_graphs].copy_(self.method(batch))
+            done += batch.num_graphs
         if self.parts:
             parts = self.logits.split([len(index) for index in self.parts.values()])
             pairs = zip(self._scorers, parts, strict=True)

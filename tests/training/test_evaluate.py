@@ -1,0 +1,47 @@
+import sys
+
+import pytest
+import torch
+
+from outland.training.capture import GraphCapture
+from outland.training.evaluate import Evaluation
+from tests.training.cases import trainer
+
+
+def scores_after_a_change(splits, capture, monkeypatch):
+    """Scores of two evaluations of changed weights, and how many batches were collated for them."""
+    run = trainer(splits)
+    run.method.reseed(0, run.device)
+    evaluation = Evaluation(run.method, splits, 4, capture)
+    collated = []
+    gather = evaluation._batches.gatherer.exact
+    monkeypatch.setattr(evaluation._batches.gatherer, "exact", lambda *args: collated.append(1) or gather(*args))
+    logits = []
+    for _ in range(2):
+        with torch.no_grad():
+            for parameter in run.method.parameters():
+                parameter.mul_(1.5)
+        evaluation.run()
+        logits.append(evaluation.logits.clone())
+    assert not torch.allclose(*logits)
+    return torch.stack(logits), evaluation.scores.clone(), len(collated)
+
+
+def test_a_captured_evaluation_collates_its_batches_once_and_scores_the_weights_of_the_moment(any_splits, monkeypatch):
+    fresh, scores, collated = scores_after_a_change(any_splits, None, monkeypatch)
+    batches = sum(len(index) for part, index in any_splits.parts.items() if part != "train") / 4
+    assert collated >= 2 * batches
+    captured = GraphCapture(torch.device("cpu"))
+    kept, kept_scores, collated = scores_after_a_change(any_splits, captured, monkeypatch)
+    assert collated == 0
+    assert torch.equal(kept, fresh)
+    assert torch.equal(kept_scores, scores)
+
+
+@pytest.mark.parametrize("spare", [-1, 0])
+def test_batches_of_too_many_rows_are_not_kept(any_splits, monkeypatch, spare):
+    counts = any_splits.graphs.node_counts + any_splits.graphs.edge_counts
+    rows = int(sum(counts[index].sum() for part, index in any_splits.parts.items() if part != "train"))
+    monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_KEPT", rows + spare)
+    *_, collated = scores_after_a_change(any_splits, GraphCapture(torch.device("cpu")), monkeypatch)
+    assert (collated == 0) == (spare == 0)
