@@ -19,9 +19,9 @@ def with_costs(results, seconds, parameters):
 def test_seconds_and_parameters_are_beside_erms_and_the_papers():
     text = cost_page(with_costs(made("cost", scores, seeds=2), {"CAL": 17.0}, {"CAL": 1_400_000}))
     seconds, parameters = text.partition("## Parameters")[::2]
-    assert "| ERM | 10 (1.0×)<br>*3079 (1.0×)* |" in seconds
-    assert "| CAL | 17 (1.7×)<br>*5835 (1.9×)* |" in seconds
-    assert "| IRM | 10 (1.0×) |" in seconds
+    assert "| ERM | 10.0 (1.0×)<br>*3079 (1.0×)* |" in seconds
+    assert "| CAL | 17.0 (1.7×)<br>*5835 (1.9×)* |" in seconds
+    assert "| IRM | 10.0 (1.0×) |" in seconds
     assert "| CAL | 1.400 (1.4×)<br>*2.213 (1.5×)* |" in parameters
     assert "All 126 cells are there, 252 runs." in text
 
@@ -32,7 +32,7 @@ def test_rows_since_the_paper_have_a_line_once_there_are_runs_of_them():
 
     results = with_costs(made("cost", some, seeds=2, newer=True), {"Evidence": 12.0}, {})
     text = cost_page(results.with_begun_rows())
-    assert "| Evidence | 12 (1.2×) | 12 (1.2×) | – |" in text
+    assert "| Evidence | 12.0 (1.2×) | 12.0 (1.2×) | – |" in text
     assert "All 126 cells are there, 252 runs. Of methods since the paper there are Evidence (4 runs)." in text
     assert "LECI" not in text
 
@@ -60,5 +60,5 @@ def test_seconds_of_few_runs_on_another_device_are_left_out():
     seconds, parameters = text.partition("## Parameters")[::2]
     assert "on NVIDIA H200 (377 runs) and a CPU (1 run);" in " ".join(seconds.split())
     assert "Runs on a CPU are left out." in " ".join(seconds.split())
-    assert "| CAL | 17 (1.7×)<br>" in seconds
+    assert "| CAL | 17.0 (1.7×)<br>" in seconds
     assert "| CAL | 1.333 (1.3×)<br>" in parameters

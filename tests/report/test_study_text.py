@@ -90,5 +90,6 @@ def test_seconds_are_not_tested_and_parameters_have_no_spread_either():
     assert "the same for all seeds; best bold" in text
     assert "▼" not in text
     seconds = markdown(results).partition("## seconds a run")[2].partition("## ")[0]
-    assert "| CAL | ours | 60 ± 0 |" in seconds
+    assert "| CAL | ours | 60.0 ± 0.0 |" in seconds
+    assert "5835 | 5835" in seconds
     assert "mean ± standard deviation over seeds; best bold, second in italics." in seconds

@@ -11,6 +11,7 @@ from outland.studies import find_study
 from outland.studies.durations import estimate_seconds
 from outland.studies.estimates import run_cost
 from outland.studies.gpu_costs import gpu_load
+from outland.training.scheduler import CAPACITY
 
 MEASURED = json.loads((Path(__file__).parents[2] / "benchmarks" / "study-h200.json").read_text())
 
@@ -24,6 +25,25 @@ def test_estimates_are_within_a_tenth_of_what_was_measured_on_an_h200():
     molbbbp = [study["wall_s"] for name, study in MEASURED["studies"].items() if name.startswith("molbbbp")]
     assert seconds(["molbbbp"]) == pytest.approx(sum(molbbbp), rel=0.1)
     assert seconds(["ERM/motif-base"]) == pytest.approx(MEASURED["studies"]["ERM/motif-base"]["wall_s"], rel=0.1)
+
+
+def test_the_runs_of_molhiv_took_what_is_estimated():
+    """All methods but those that had run before, seven runs at a time."""
+    processes = [study for name, study in MEASURED["studies"].items() if name.startswith("molhiv-scaffold")]
+    runs = MEASURED["molhiv_scaffold_runs"]
+    assert sum(runs.values()) == 132
+    estimate = sum(count * seconds([f"{row}/molhiv-scaffold"], seeds=1) for row, count in runs.items())
+    assert estimate == pytest.approx(sum(study["wall_s"] for study in processes), rel=0.1)
+
+
+def test_as_many_runs_as_the_schedule_admits_are_faster_than_two():
+    for name, steps in MEASURED["side by side"].items():
+        if name != "about":
+            assert sorted(steps.values(), reverse=True) == list(steps.values())
+            assert CAPACITY / gpu_load(RunSpec.make(name.split("/")[1].split("-")[0], "erm")).share >= max(
+                map(int, steps)
+            )
+            assert steps["6"] < 0.9 * steps["2"]
 
 
 def test_every_cell_has_its_measured_step():

@@ -1,6 +1,7 @@
 """Runs side by side."""
 
 import gc
+import time
 import weakref
 
 import pytest
@@ -50,6 +51,16 @@ def alone(cache, tmp_path_factory):
     """Some of eight runs, each by itself."""
     out, wanted = tmp_path_factory.mktemp("alone"), specs("erm", "aia", "disc", "aia:rdia")
     return {place: without_timing(run(wanted[place], out, device="cpu", cache=cache)) for place in (0, 3, 5, 7)}
+
+
+def test_seconds_of_runs_side_by_side_add_up_to_those_by_the_clock(cache, tmp_path):
+    started = time.monotonic()
+    result = run_fleet(specs("erm", "aia"), tmp_path, width=4, device="cpu", cache=cache)
+    clock = time.monotonic() - started
+    timings = [record.timing for record in result.records.values()]
+    assert all(timing["seconds"] == pytest.approx(sum(timing["epochs"])) for timing in timings)
+    assert all(timing["seconds"] > 0 for timing in timings)
+    assert 0.2 * clock < sum(timing["seconds"] for timing in timings) < clock  # each by the clock, it would be twice
 
 
 @pytest.mark.parametrize("width", [1, 3, 10])

@@ -65,12 +65,12 @@ def test_runs_of_equal_length_start_in_their_order():
 
 
 def test_shares_of_the_device_are_respected_unless_a_run_is_alone():
-    shares = [0.9, 0.9, 0.5, 3.0, 0.1, 0.7, 0.2, 1.9]
+    shares = [CAPACITY / 2 * share for share in (0.9, 0.9, 0.5, 3.0, 0.1, 0.7, 0.2, 1.9)]
     loads = [Load(100.0 - index, share) for index, share in enumerate(shares)]
     fleet = Fleet(loads, steps=6)
     assert len(fleet.run().records) == len(shares)
     together = [sum(shares[index] for index in active) for active in fleet.seen if len(active) > 1]
-    assert CAPACITY - 0.5 < max(together) <= CAPACITY + 1e-9  # it is filled, and no fuller
+    assert 0.75 * CAPACITY < max(together) <= CAPACITY + 1e-9  # it is filled, and no fuller
     assert frozenset([3]) in fleet.seen  # larger than the device
     assert not any(3 in active for active in fleet.seen if len(active) > 1)
 
@@ -249,6 +249,20 @@ def test_runs_that_would_not_end_in_time_are_not_begun(clock):
     assert sorted(result.records) == [0, 2, 4]
     assert result.unfinished == [1, 3]
     assert result.failures == {}
+
+
+def test_time_is_divided_among_the_runs_that_are_active(clock):
+    """A step takes six seconds by the clock, and two runs go on at a time: each turn of both costs either six."""
+    seconds = {}
+
+    def script(index, step):
+        seconds[index, step] = fleet.scheduler.active[index].device_seconds
+        clock[0] += 6.0
+
+    fleet = Fleet([Load()] * 3, width=2, steps=4, script=script)
+    assert len(fleet.run().records) == 3
+    assert seconds == {(index, step): 6.0 * step for index in range(3) for step in range(4)}
+    assert clock[0] == 3 * 4 * 6.0
 
 
 def test_runs_that_were_stopped_are_unfinished_and_no_failures(clock):

@@ -26,9 +26,9 @@ def cost_page(results: Results) -> str:
 
 _SECONDS = (
     "Means over the runs of a cell, all epochs with their evaluation; in brackets, times ERM's. Below, *the paper's*, "
-    "on an RTX 3090; its seconds may count ten runs. Ours are by the clock, of runs that share the device with others "
-    "and with kernels that are compiled on the way, so they say roughly what a method costs beside ERM: "
-    "[Speed](speed.md) has steps by themselves."
+    "on an RTX 3090; its seconds may count ten runs. Ours are of the device: those by the clock, divided among the "
+    "runs that shared it at the time, with kernels that were compiled on the way. How many runs share it makes a "
+    "difference of a fifth or so: see [Speed](speed.md), which has steps by themselves."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 
@@ -76,4 +76,4 @@ def _times(value: float | None, reference: float | None, digits: int) -> str:
     """A number, and in brackets how many times the reference's it is."""
     if value is None:
         return ""
-    return f"{value:.{digits}f}" + (f" ({value / reference:.1f}×)" if reference else "")
+    return f"{value:.{digits if value < 1000 else 0}f}" + (f" ({value / reference:.1f}×)" if reference else "")

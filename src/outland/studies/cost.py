@@ -15,5 +15,6 @@ STUDY = Study(
     paper="cost",
     figures=("bars",),
     note="The runs are those of the study covariate. The paper has ERM, CAL, DIR and AIA; its times are of an RTX "
-    "3090 and may count ten runs. Ours are by the clock, and depend on what shares the device: they are not tested.",
+    "3090 and may count ten runs. Ours are of the device, divided among the runs that share it, and depend on how "
+    "well these fill it: they are not tested.",
 )

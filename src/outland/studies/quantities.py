@@ -44,7 +44,7 @@ SECONDS = Quantity(
     name="seconds",
     title="seconds a run",
     read=lambda record: float(record.timing["seconds"]),
-    digits=0,
+    digits=1,
     sign=-1,
     tested=False,  # they depend on what else the device has to do
 )

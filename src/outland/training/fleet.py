@@ -39,7 +39,8 @@ def run_fleet(
     """Execute runs side by side in one process, each with its own CUDA stream, memory pool and random numbers.
 
     Each gives what it would give alone. A run that fails does not disturb the others; one for which there is no memory
-    waits until there is. When training is asked to stop (see `outland.stopping`), each ends its epoch.
+    waits until there is. When training is asked to stop (see `outland.stopping`), each ends its epoch. The seconds in
+    the records are of the device: those by the clock, divided among the runs that were active.
 
     Args:
         specs: the runs, of any methods and datasets.
@@ -58,7 +59,9 @@ def run_fleet(
     def start(index: int, restarted: bool) -> ActiveRun:
         spec = specs[index]
         run = Run(spec, out, where, resume=resume or restarted, force=force and not restarted, callback=callback)
-        return ActiveRun(run, run.steps(partial(shared.load, spec)))
+        active = ActiveRun(run, run.steps(partial(shared.load, spec)))
+        run.clock = lambda: active.device_seconds
+        return active
 
     width = width or (WIDTH if where.type == "cuda" else 1)
     scheduler = Scheduler(loads or [Load()] * len(specs), width, start, on_failure, shared.drop)

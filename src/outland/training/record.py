@@ -43,7 +43,7 @@ class RunRecord(BaseModel):
     masks: dict[str, dict[str, float]]  # how well the method's masks find the truth, by part, where both are there
     parameters: dict[str, int]  # how many there are, in all and by part
     platform: dict[str, str]  # versions and device
-    timing: dict[str, Any]  # seconds in all and of each epoch; the one field that differs between equal runs
+    timing: dict[str, Any]  # seconds of the device in all and of each epoch; all that differs between equal runs
     format: int = FORMAT
 
     @model_validator(mode="after")

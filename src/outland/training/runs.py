@@ -1,5 +1,6 @@
 """One run from spec to record: prepare, train, select, save; or go on where it was stopped."""
 
+import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,7 @@ def run(
 class Training:
     """The training of a spec on splits, in memory or with checkpoints.
 
-    `ready` is called with the new method, before it is trained; `epochs` as in `Trainer`.
+    `ready` is called with the new method, before it is trained; `epochs` and `clock` as in `Trainer`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Training:
         callback: Callback | None = None,
         ready: Callable[[Method], None] | None = None,
         epochs: int | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.spec, self.splits, self.device, self._source = spec, splits, device, method_source(spec)
         self.data = prepare_targets(splits, spec)
@@ -77,7 +79,8 @@ class Training:
         method = new_method(spec, self.data.splits, device)
         if ready is not None:
             ready(method)
-        self.trainer = Trainer(method, self.data.splits, settings, spec.seed, checkpoints, callback, epochs=epochs)
+        splits = self.data.splits
+        self.trainer = Trainer(method, splits, settings, spec.seed, checkpoints, callback, epochs=epochs, clock=clock)
 
     def steps(self) -> Generator[Event, None, None]:
         """Train, with a pause after each step, on the run's own CUDA stream."""
@@ -100,10 +103,15 @@ class Run:
     """A run, with the arguments of `run`, that can be carried out a step at a time: others may go on in between.
 
     `ready` is called with the new method, before it is trained.
+
+    Attributes:
+        record: once the steps are over.
+        was_whole: whether all its epochs were trained here and now.
+        clock: what its epochs are timed by; may be set before the first step.
     """
 
-    record: RunRecord  # once the steps are over
-    was_whole = False  # whether all its epochs were trained here and now
+    record: RunRecord
+    was_whole = False
 
     def __init__(
         self,
@@ -118,6 +126,7 @@ class Run:
     ) -> None:
         self.spec, self.folder, self.device, self._ready = spec, RunFolder(out, spec), device, ready
         self._resume, self._force, self._callback = resume, force, (callback or Callback()).for_run(spec)
+        self.clock: Callable[[], float] = time.perf_counter
 
     def steps(self, load: Callable[[], Splits]) -> Generator[Event, None, None]:
         """Carry the run out, with a pause after each step; its data are asked for if they are needed."""
@@ -127,7 +136,9 @@ class Run:
                 self.record = folder.read_record()
                 folder.tidy()  # it may have been stopped just before it did
                 return
-            training = Training(spec, load(), self.device, folder.checkpoints, self._callback, self._ready)
+            training = Training(
+                spec, load(), self.device, folder.checkpoints, self._callback, self._ready, clock=self.clock
+            )
             done = training.trainer.resume() if self._resume else 0
             if done:
                 say(f"Going on at epoch {done} of {training.trainer.settings.epochs}, in {folder.path}")

@@ -18,7 +18,7 @@ from outland.training.record import RunRecord
 from outland.training.runs import Run
 
 WIDTH = 10  # runs at a time on a GPU, at most
-CAPACITY = 2.0  # shares of a device that runs may add up to: twice what they can use, for some always wait
+CAPACITY = 5.0  # shares of a device that runs may add up to: small kernels of several fill what one leaves idle
 _POLL_SECONDS = 2e-5
 
 
@@ -52,11 +52,18 @@ class FleetResult:
 
 @dataclass
 class ActiveRun:
-    """A run that has started, and the generator of its steps."""
+    """A run that has started, and the generator of its steps.
+
+    Args:
+        run, steps: the run, and what carries it out.
+        started: when, by `time.monotonic`.
+        device_seconds: its part of the time since then, which is divided among the runs that are active.
+    """
 
     run: Run
     steps: Generator[Event, None, None]
     started: float = field(default_factory=time.monotonic)
+    device_seconds: float = 0.0
 
 
 class MemoryBudget:
@@ -128,11 +135,15 @@ class Scheduler:
         self._short_of_memory: set[int] = set()
         self._alone: int | None = None  # the run that has had all memory since it started, if one has
         self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
+        self._divided_until = time.monotonic()
 
     def run(self, budget: MemoryBudget) -> FleetResult:
         """Start and advance runs in turn until all have ended, or there is no time for those that wait."""
         try:
-            while self._start_next(budget) or self.active:
+            while True:
+                self._divide_time()
+                if not self._start_next(budget) and not self.active:
+                    break
                 events = [self._advance(index, budget) for index in list(self.active)]
                 if self.active and all(event is not None for event in events):
                     time.sleep(_POLL_SECONDS)  # all wait for the device
@@ -142,6 +153,13 @@ class Scheduler:
                     active.steps.close()
         self.result.unfinished += [index for index, _ in self.waiting]
         return self.result
+
+    def _divide_time(self) -> None:
+        """Divide what has passed since the last call among the runs that are active."""
+        now = time.monotonic()
+        for active in self.active.values():
+            active.device_seconds += (now - self._divided_until) / len(self.active)
+        self._divided_until = now
 
     def _start_next(self, budget: MemoryBudget) -> bool:
         """Start a waiting run if there is room, one at a time, so that it shows what each takes; whether one did."""
@@ -170,7 +188,7 @@ class Scheduler:
         """
         if is_stopping():
             return False
-        pace = median(self._paces[-WIDTH:]) if self._paces else CAPACITY / load.share
+        pace = median(self._paces[-WIDTH:]) if self._paces else min(self.width, CAPACITY / load.share)
         return not (self.active or self.result.records) or load.seconds * pace <= seconds_left()
 
     def _advance(self, index: int, budget: MemoryBudget) -> Event:

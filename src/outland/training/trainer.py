@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -61,6 +61,7 @@ class Trainer:
         callback: called at the events of training.
         replay: capture steps and replay them (see `ReplayedSteps`); by default on a GPU.
         epochs: end after so many of the epochs that `settings` plan, and schedule learning rates for; by default all.
+        clock: what epochs are timed by.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Trainer:
         callback: Callback | None = None,
         replay: bool | None = None,
         epochs: int | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.method, self.splits, self.settings = method, splits, settings
         self.epochs = min(epochs or settings.epochs, settings.epochs)
@@ -104,7 +106,7 @@ class Trainer:
         self._capture = self.capture if self.replay else None
         self.curves: list[dict[str, Any]] = []
         self.seconds: list[float] = []
-        self._clock = time.perf_counter()
+        self._clock, self._last_read = clock, clock()
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -172,7 +174,7 @@ class Trainer:
         steps, ahead = self.new_steps(), EPOCHS_AHEAD if self.replay else 0
         saved, unread = time.monotonic(), deque[EpochResult]()
         self.callback.on_train_start(self.method.name, self.epochs, len(self.batches), done)
-        self._clock = time.perf_counter()
+        self._last_read = self._clock()
         try:
             for epoch in range(done, self.epochs):
                 unread.append((yield from self._epoch(epoch, steps)))
@@ -241,8 +243,9 @@ class Trainer:
         if len(unaveraged):
             row["unaveraged"] = self.evaluation.by_part(unaveraged)
         self.curves.append(row)
-        self.seconds.append(time.perf_counter() - self._clock)
-        self._clock = time.perf_counter()
+        now = self._clock()
+        self.seconds.append(now - self._last_read)
+        self._last_read = now
         self.callback.on_epoch_end(row, self.splits.schema.task.metric)
         if self.capture.refusal and len(self.seconds) == 1:
             say(f"Steps are taken one by one, for they cannot be captured: {self.capture.refusal}", "yellow")
