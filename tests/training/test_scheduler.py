@@ -64,6 +64,36 @@ def test_runs_of_equal_length_start_in_their_order():
     assert fleet.begun == [0, 1, 2, 3]
 
 
+def test_runs_that_begin_together_do_not_end_together():
+    """Eight of each of four lengths, four at a time: equal ones would end four at a time throughout."""
+    lengths, ended = [length for length in (24, 18, 12, 6) for _ in range(8)], []
+    turn = [0]
+
+    def train(index):
+        for _ in range(lengths[index]):
+            yield None
+        ended.append(turn[0])
+
+    def start(index, restarted):
+        begun.append(index)
+        return ActiveRun(SimpleNamespace(record=index, was_whole=True), train(index))
+
+    begun = []
+    runs = Scheduler([Load(float(length)) for length in lengths], 4, start)
+    advance = runs._advance
+
+    def counted(index, budget):
+        turn[0] += index == min(runs.active)
+        return advance(index, budget)
+
+    runs._advance = counted
+    assert sorted(runs.run(MEMORY).records) == list(range(32))
+    assert begun[:4] == [0, 8, 16, 24]  # one of each length
+    assert begun[4:] == sorted(begun[4:])  # and then the longest first
+    together = [ended.count(when) for when in set(ended)]
+    assert sum(count for count in together if count > 2) <= 4
+
+
 def test_shares_of_the_device_are_respected_unless_a_run_is_alone():
     shares = [CAPACITY / 2 * share for share in (0.9, 0.9, 0.5, 3.0, 0.1, 0.7, 0.2, 1.9)]
     loads = [Load(100.0 - index, share) for index, share in enumerate(shares)]
@@ -89,7 +119,7 @@ def test_one_without_memory_is_put_off_and_fewer_run_from_there_on(capsys):
             full.pop()
             raise torch.OutOfMemoryError
 
-    fleet = Fleet([Load(9.0 - index, 0.1) for index in range(6)], width=4, steps=8, script=script)
+    fleet = Fleet([Load(9.0, 0.1)] * 6, width=4, steps=8, script=script)
     result = fleet.run()
     assert sorted(result.records) == list(range(6))
     assert (fleet.scheduler.width, fleet.restarts) == (3, [2])

@@ -35,7 +35,7 @@ def study_page(results: Results, pictures: Mapping[str, list[Picture]]) -> str:
         study=study,
         notices=notices(results),
         made=time.strftime("%Y-%m-%d"),
-        done=done,
+        done=f"{done:,}",
         all=counted(sum(len(cell.specs) for cell in results.cells), "run"),
         platform=_platform(results),
         conclusions=conclusions(results),

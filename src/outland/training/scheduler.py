@@ -111,7 +111,7 @@ class Scheduler:
     """Runs that wait and runs that are active, as many at a time as the device can use.
 
     Args:
-        loads: of the runs, which are known by their index; the longest start first.
+        loads: of the runs, which are known by their index; the longest start first, after one of each length or so.
         width: how many at a time, at most; lowered when memory runs out.
         start: starts the run at an index, or restarts it after it had to make room for others.
         on_failure: called with the index and the exception of a run that failed.
@@ -128,8 +128,7 @@ class Scheduler:
     ) -> None:
         self.loads, self.width, self._start = loads, width, start
         self._on_failure, self._on_end = on_failure, on_end
-        order = sorted(range(len(loads)), key=lambda index: -loads[index].seconds)
-        self.waiting = [(index, False) for index in order]
+        self.waiting = [(index, False) for index in _starting_order(loads, width)]
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
         self._short_of_memory: set[int] = set()
@@ -228,6 +227,21 @@ class Scheduler:
             self.width = len(self.active) - 1
             say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((index, True))
+
+
+def _starting_order(loads: Sequence[Load], width: int) -> list[int]:
+    """The longest first, so that none is left over at the end, but those that begin together of different lengths.
+
+    Equal ones would end together, too, again and again, and while the host ends and starts them all the device waits.
+    """
+    waiting: dict[float, list[int]] = {}  # by length
+    for index in sorted(range(len(loads)), key=lambda index: -loads[index].seconds):
+        waiting.setdefault(loads[index].seconds, []).append(index)
+    lengths = list(waiting)
+    together = min(width, max((int(CAPACITY / load.share) for load in loads), default=1))
+    beginning = [lengths[len(lengths) * position // together] for position in range(min(together, len(loads)))]
+    first = [waiting[length].pop(0) for length in beginning if waiting[length]]
+    return first + [index for indices in waiting.values() for index in indices]
 
 
 def _clear_frames(problem: Exception) -> Exception:
