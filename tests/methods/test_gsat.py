@@ -9,6 +9,7 @@ from outland.errors import OutlandError
 from outland.graphs import Batches, PackedGraphs
 from outland.methods import Progress, gsat, method_settings
 from outland.nn import Mask
+from outland.ops import segment_norm
 from tests.cases import doubled
 from tests.conftest import odd_graphs, whole
 from tests.methods.cases import built, odd_batch
@@ -157,24 +158,6 @@ def test_cold_coins_are_hard_and_fair():
 
 
 @pytest.mark.parametrize("over", ["edge", "node"])
-def test_instance_norm_equals_torch_graph_by_graph(over):
-    batch = odd_batch()
-    rows = batch.num_edges if over == "edge" else batch.num_nodes
-    values = torch.randn(rows, 4, dtype=torch.double)
-    actual = gsat.instance_norm(values, batch, over)
-    for index in graph_rows(batch, over):
-        if len(index) > 1:
-            expected = functional.instance_norm(values[index].T[None])[0].T
-            assert torch.allclose(actual[index], expected)
-        else:
-            assert (actual[index] == 0).all()
-    padded = odd_batch("padded")
-    more = padded.num_edges if over == "edge" else padded.num_nodes
-    filled = torch.cat([values, torch.randn(more - rows, 4, dtype=torch.double)])
-    assert torch.allclose(gsat.instance_norm(filled, padded, over)[:rows], actual)
-
-
-@pytest.mark.parametrize("over", ["edge", "node"])
 def test_scores_equal_a_loop(over):
     batch, net = odd_batch(), gsat.AttentionScore(8, over, 0.0).double()
     wide = 16 if over == "edge" else 8
@@ -198,5 +181,5 @@ def test_a_graph_with_a_single_edge():
         reverse=torch.zeros(1, dtype=torch.long),
         edge_count=torch.ones(1, dtype=torch.long),
     )
-    assert (gsat.instance_norm(torch.randn(1, 4), single, "edge") == 0).all()
+    assert (segment_norm(torch.randn(1, 4), single.edge_segments) == 0).all()
     assert all(term.isfinite() for term in built("gsat").loss(single, Progress()).values())

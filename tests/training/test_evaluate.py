@@ -45,3 +45,20 @@ def test_batches_of_too_many_rows_are_not_kept(any_splits, monkeypatch, spare):
     monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_KEPT", rows + spare)
     *_, collated = scores_after_a_change(any_splits, GraphCapture(torch.device("cpu")), monkeypatch)
     assert (collated == 0) == (spare == 0)
+
+
+@pytest.mark.parametrize(("graphs", "size"), [(0.5, 1), (2.5, 2), (100, 4)])
+def test_batches_of_large_graphs_have_fewer_of_them(any_splits, monkeypatch, graphs, size):
+    counts = any_splits.graphs.node_counts + any_splits.graphs.edge_counts
+    index = torch.cat([index for part, index in any_splits.parts.items() if part != "train"])
+    monkeypatch.setattr(
+        sys.modules[Evaluation.__module__], "_MOST_TOGETHER", int(graphs * counts[index].double().mean())
+    )
+    run = trainer(any_splits)
+    evaluation = Evaluation(run.method, any_splits, 4)
+    assert evaluation._batches.size == size
+    evaluation.run()
+    whole = Evaluation(run.method, any_splits, size)
+    whole.run()
+    assert torch.allclose(evaluation.logits, whole.logits, atol=1e-5)
+    assert evaluation.logits.shape == (len(index), any_splits.schema.task.outputs)

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Progress, Terms
@@ -12,6 +11,7 @@ from outland.methods.parts.bernoulli import concrete
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
 from outland.nn.layers import pair_linear
+from outland.ops import segment_norm
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
 Over = Literal["edge", "node"]
@@ -122,18 +122,6 @@ class GSAT(Method[GSATSettings]):
         return states, score
 
 
-def instance_norm(values: Tensor, batch: GraphBatch, over: Over, eps: float = 1e-5) -> Tensor:
-    """Mean 0 and variance 1 in each column over the edges, or nodes, of each graph; a single row becomes 0."""
-    edges = batch.mean_edges, batch.edge_batch
-    mean_of, graph = edges if over == "edge" else (batch.mean_nodes, batch.node_batch)
-
-    def broadcast(means: Tensor) -> Tensor:
-        return functional.pad(means, (0, 0, 0, 1)).index_select(0, graph)  # 0 for padding, which follows the graphs
-
-    centred = values - broadcast(mean_of(values))
-    return centred * broadcast((mean_of(centred.square()) + eps).rsqrt())
-
-
 class AttentionScore(nn.Module):
     """One score an edge, from `[h_u, h_v]`, or a node, from `h`: two hidden layers, normalised within each graph.
 
@@ -152,9 +140,12 @@ class AttentionScore(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Scores `[E]` or `[N]`."""
-        hidden = pair_linear(self.first, h, batch) if self.over == "edge" else self.first(h)
-        hidden = self.dropout(instance_norm(hidden, batch, self.over).relu())
-        hidden = self.dropout(instance_norm(self.second(hidden), batch, self.over).relu())
+        if self.over == "edge":
+            hidden, segments = pair_linear(self.first, h, batch), batch.edge_segments
+        else:
+            hidden, segments = self.first(h), batch.node_segments
+        hidden = segment_norm(hidden, segments, True, self.dropout.draws())
+        hidden = segment_norm(self.second(hidden), segments, True, self.dropout.draws())
         score: Tensor = self.last(hidden).squeeze(1)
         return score
 

@@ -187,6 +187,11 @@ def pair_linear(linear: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
     return ops.pair_linear(h, linear.weight, linear.bias, batch.edges)
 
 
+def pair_scores(first: nn.Linear, last: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
+    """`last` of the ReLU of `first` of `[h_source, h_target]` for every edge `[E, out]`."""
+    return ops.pair_scores(h, first.weight, first.bias, last.weight, last.bias, batch.edges)
+
+
 class PairLinear(nn.Linear):
     """A `Linear(2·width, outputs)` on `[z_source, z_target]` of every edge."""
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from outland.graphs import GraphBatch, Schema
 from outland.nn.backbones import build_encoder
-from outland.nn.layers import PairLinear
+from outland.nn.layers import PairLinear, pair_scores
 from outland.nn.settings import BackboneSettings
 from outland.ops import mask_weights
 
@@ -71,5 +71,5 @@ class Masker(nn.Module):
         node, edge = self.node_head, self.edge_head
         if self.node_last is None or self.edge_last is None:
             return Mask(*mask_weights(z, node.weight, node.bias, edge.weight, edge.bias, batch.edges))
-        node_logit, edge_logit = self.node_last(node(z).relu()), self.edge_last(edge(z, batch).relu())
+        node_logit, edge_logit = self.node_last(node(z).relu()), pair_scores(edge, self.edge_last, z, batch)
         return Mask(node_logit.squeeze(1).sigmoid(), edge_logit.squeeze(1).sigmoid())

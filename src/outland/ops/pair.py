@@ -1,6 +1,7 @@
-"""A linear map of both ends of every edge."""
+"""A linear map of both ends of every edge, and a network of one hidden layer on them."""
 
 from torch import Tensor
+from torch.nn import functional
 
 from outland.ops.csr import Edges
 from outland.ops.dispatch import op
@@ -18,3 +19,18 @@ def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) ->
     out = gather_rows(h @ at_source.T, edges.edge_index[0], edges.outgoing)
     out = out + gather_rows(h @ at_target.T, edges.edge_index[1], edges.incoming)
     return out if bias is None else out + bias
+
+
+@op(
+    "outland.ops.triton.pair_scores:pair_scores",
+    lambda h, weight, bias, last_weight, last_bias, edges: edges.is_grouped and len(last_weight) == 1,
+)
+def pair_scores(
+    h: Tensor, weight: Tensor, bias: Tensor, last_weight: Tensor, last_bias: Tensor, edges: Edges
+) -> Tensor:
+    r""":math:`A\,\mathrm{ReLU}(W [h_u, h_v] + b) + a` for every edge from u to v `[E, s]`.
+
+    Node rows h `[N, d]`, weights W `[k, 2d]` and A `[s, k]`, biases b `[k]` and a `[s]`. The kernel is for s = 1: the
+    hidden layer `[E, k]`, the largest tensor of all on dense graphs, is nowhere written.
+    """
+    return functional.linear(pair_linear(h, weight, bias, edges).relu(), last_weight, last_bias)

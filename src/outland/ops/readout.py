@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Segments
 from outland.ops.dispatch import op
-from outland.ops.rows import pool
+from outland.ops.rows import at_rows, pool
 
 MOST = 30.0  # largest exponent: it bounds the gradient of the weight of a row that is left out and above all others
 
@@ -37,7 +37,7 @@ def logsumexp_pool(values: Tensor, segments: Segments, temperature: Tensor, weig
     scaled = values / temperature
     with torch.no_grad():
         top = _top(scaled, segments, weight)
-    powers = (scaled - _at_rows(top, segments)).clamp(max=MOST).exp()
+    powers = (scaled - at_rows(top, segments)).clamp(max=MOST).exp()
     total = pool(powers if weight is None else powers * weight[:, None], segments)
     there = total != 0  # NaN is not 0 and stays
     return torch.where(there, temperature * (top + torch.where(there, total, 1).log()), 0)
@@ -49,7 +49,7 @@ def attention_pool(values: Tensor, segments: Segments, query: Tensor, weight: Te
     score = (values @ query)[:, None]
     with torch.no_grad():
         top = _top(score, segments, weight)
-    powers = (score - _at_rows(top, segments)).clamp(max=MOST).exp()
+    powers = (score - at_rows(top, segments)).clamp(max=MOST).exp()
     powers = powers if weight is None else powers * weight[:, None]
     total = pool(powers, segments)
     return pool(values * powers, segments) / torch.where(total > 0, total, 1)
@@ -64,13 +64,6 @@ def _top(values: Tensor, segments: Segments, weight: Tensor | None) -> Tensor:
     return torch.where(top == -torch.inf, 0, top)
 
 
-def _at_rows(values: Tensor, segments: Segments) -> Tensor:
-    """Each row's graph's values, 0 for padding: `[B, d]` to `[N, d]`."""
-    if segments.padded:
-        values = torch.cat([values, values.new_zeros(1, values.shape[1])])
-    return values.index_select(0, segments.batch)
-
-
 class _MaxPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, segments: Segments, weight: Tensor | None) -> Tensor:
@@ -83,9 +76,9 @@ class _MaxPool(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         values, top = ctx.saved_tensors
-        highest = values == _at_rows(top, ctx.segments)
+        highest = values == at_rows(top, ctx.segments)
         if ctx.weight is not None:
             highest &= (ctx.weight > 0)[:, None]
         winners = highest.to(grad.dtype)
         share = grad / pool(winners, ctx.segments).clamp(min=1)
-        return winners * _at_rows(share, ctx.segments), None, None
+        return winners * at_rows(share, ctx.segments), None, None

@@ -51,6 +51,13 @@ def pool(values: Tensor, segments: Segments, mean: bool = False) -> Tensor:
     return total / sizes.clamp(min=1).reshape(-1, *[1] * (values.dim() - 1)) if mean else total
 
 
+def at_rows(values: Tensor, segments: Segments) -> Tensor:
+    """Give each row its graph's values, padding 0: `[B, d]` to `[N, d]`."""
+    if segments.padded:
+        values = torch.cat([values, values.new_zeros(1, values.shape[1])])
+    return values.index_select(0, segments.batch)
+
+
 @op(
     "outland.ops.triton.rows:masked_mean",
     lambda values, mask: mask is not None and values.dim() == 1 and 0 < len(values) <= _MOST,

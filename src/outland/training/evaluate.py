@@ -12,7 +12,8 @@ from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
 
-_MOST_KEPT = 4_000_000  # node and edge rows of batches that are kept, of a hundred bytes each
+_MOST_KEPT = 4_000_000  # node and edge rows of all batches that are kept, of a hundred bytes each
+_MOST_TOGETHER = 1_000_000  # of a batch, about: some methods make a thousand numbers for each
 
 
 @torch.inference_mode()
@@ -27,6 +28,12 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
     evaluation = Evaluation(method, splits, batch_size)
     evaluation.run()
     return evaluation.by_part(evaluation.scores)
+
+
+def _most_graphs(graphs: PackedGraphs, index: Tensor) -> int:
+    """How many of the graphs at `index` a batch should have at most, by their mean size."""
+    rows = int((graphs.node_counts + graphs.edge_counts)[index].sum())
+    return max(1, _MOST_TOGETHER * len(index) // max(rows, 1))
 
 
 class Evaluation:
@@ -49,7 +56,7 @@ class Evaluation:
         device, task = splits.graphs.device, splits.schema.task
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
-        self._batches = Batches(splits.graphs, index, batch_size)
+        self._batches = Batches(splits.graphs, index, min(batch_size, _most_graphs(splits.graphs, index)))
         plan = self._batches.plan(0)
         self._sizes = list(zip(plan.index.to(device), plan.graphs, plan.nodes, plan.edges, strict=True))
         self._scorers = [Scorer(splits.graphs.y[part.to(device)], task) for part in self.parts.values()]

@@ -11,6 +11,7 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings
 from outland.methods.parts.ranking import Rounding, top_edges
 from outland.nn import BackboneSettings, GraphNet, Mask, PairLinear, build_encoder
+from outland.nn.layers import pair_scores
 from outland.settings import Fraction, PositiveInt, settings
 
 
@@ -29,7 +30,7 @@ class EdgeScorer(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Scores of the edges `[E, scores]` and node embeddings H `[N, d]`."""
         features: Tensor = self.encoder(batch)
-        scores = self.last(self.first(features, batch).relu())
+        scores = pair_scores(self.first, self.last, features, batch)
         return (scores + batch.reversed(scores)) / 2, features
 
 

@@ -10,8 +10,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from outland.ops.csr import Edges
+from outland.ops.triton.rows import rows_at_once
 
 _ROWS, _TILE_COLUMNS = 128, 128
+_GRAD_COLUMNS = 512  # few programs, for each waits for one read after another: where edges begin, which, their rows
 
 
 def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) -> Tensor:
@@ -40,12 +42,12 @@ class _PairSum(torch.autograd.Function):
         (rowptr_in, perm_in, _), (rowptr_out, perm_out, _) = ctx.grouped
         grad, width = grad.contiguous(), grad.shape[1]
         grad_scores = grad.new_empty(ctx.nodes, 2 * width)
-        columns = min(triton.next_power_of_2(width), _TILE_COLUMNS)
+        columns = min(triton.next_power_of_2(width), _GRAD_COLUMNS)
         _pair_sum_backward[ctx.nodes, triton.cdiv(width, columns)](
             grad, rowptr_in, perm_in, rowptr_out, perm_out, grad_scores, width,
-            perm_in is not None, perm_out is not None, 8, columns,
+            perm_in is not None, perm_out is not None, rows_at_once(grad, ctx.nodes, 8), columns,
         )  # fmt: skip
-        return grad_scores, grad.sum(0), None
+        return grad_scores, grad.sum(0) if ctx.needs_input_grad[1] else None, None
 
 
 @triton.jit(do_not_specialize=["edges"])
