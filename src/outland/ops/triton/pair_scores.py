@@ -101,7 +101,8 @@ def _pair_scores_backward(
     """For each of some nodes: the gradient of its own half of `mapped`, over the edges at this end."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     in_width = column < WIDTH
-    own, other = (WIDTH, 0) if AT_TARGET else (0, WIDTH)
+    own = WIDTH if AT_TARGET else 0
+    other = 0 if AT_TARGET else WIDTH
     shift = tl.load(bias + column, mask=in_width, other=0).to(tl.float32)
     factor = tl.load(weight + column, mask=in_width, other=0).to(tl.float32)
     of_weight = tl.zeros((C,), tl.float32)

@@ -15,7 +15,7 @@ from outland.ops.csr import Segments
 from outland.ops.dropout import DropoutDraws, activate
 from outland.ops.triton.norm_kernels import _dropped
 
-_TILE_ROWS, _TILE_COLUMNS = 32, 64
+_TILE_ROWS, _TILE_COLUMNS = 16, 64
 Draws = tuple[float, Tensor | None, int]
 
 
