@@ -281,6 +281,19 @@ def test_runs_that_would_not_end_in_time_are_not_begun(clock):
     assert result.failures == {}
 
 
+@pytest.mark.parametrize(("seconds", "begun"), [(27.0, [0, 1]), (27.5, [0])])
+def test_a_run_is_not_begun_with_less_than_a_tenth_to_spare(clock, seconds, begun):
+    """The first takes 60 of the 90 seconds that there are."""
+
+    def script(index, step):
+        clock[0] += [60.0, seconds][index] / 3
+
+    fleet = Fleet([Load(60.0, CAPACITY), Load(seconds, CAPACITY)], width=1, script=script)
+    with stop_after(100):
+        fleet.run()
+    assert fleet.begun == begun
+
+
 def test_time_is_divided_among_the_runs_that_are_active(clock):
     """A step takes six seconds by the clock, and two runs go on at a time: each turn of both costs either six."""
     seconds = {}

@@ -20,6 +20,7 @@ from outland.training.runs import Run
 WIDTH = 10  # runs at a time on a GPU, at most
 CAPACITY = 5.0  # shares of a device that runs may add up to: small kernels of several fill what one leaves idle
 _POLL_SECONDS = 2e-5
+_MARGIN = 1.1  # time that a run should have to end in, by its estimate: what does not end is only a checkpoint
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class Scheduler:
         if is_stopping():
             return False
         pace = median(self._paces[-WIDTH:]) if self._paces else min(self.width, CAPACITY / load.share)
-        return not (self.active or self.result.records) or load.seconds * pace <= seconds_left()
+        return not (self.active or self.result.records) or _MARGIN * load.seconds * pace <= seconds_left()
 
     def _advance(self, index: int, budget: MemoryBudget) -> Event:
         """Let a run take a step, or note that it has ended; returns what its next step waits for."""
