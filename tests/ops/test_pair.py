@@ -8,7 +8,8 @@ from tests.ops.cases import DEVICE, close, needs_triton, random_edges
 @needs_triton
 @pytest.mark.parametrize("width", [1, 3, 150])
 @pytest.mark.parametrize("biased", [True, False])
-def test_the_kernel_equals_the_plain_form(width, biased):
+def test_the_kernel_equals_the_plain_form(width, biased, monkeypatch):
+    monkeypatch.setattr("outland.ops.triton.pair._GRAD_COLUMNS", 32)  # so that there are several blocks
     edges, generator = random_edges(12, 40), torch.Generator().manual_seed(2)
     shapes = ((12, 5), (width, 10), (width,), (40, width))
     *tensors, grad = (torch.randn(shape, generator=generator).to(DEVICE) for shape in shapes)
@@ -43,6 +44,16 @@ def test_the_kernel_of_scores_equals_the_plain_form(nodes, edges, width, monkeyp
         sides.append((out, *torch.autograd.grad(out, leaves, grad)))
     for actual, expected in zip(*sides, strict=True):
         close(actual, expected)
+
+
+@needs_triton
+def test_scores_in_bf16_are_bf16():
+    edges, generator = random_edges(12, 40), torch.Generator().manual_seed(3)
+    tensors = [torch.randn(shape, generator=generator).to(DEVICE) for shape in ((12, 5), (7, 10), (7,), (1, 7), (1,))]
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        actual, expected = (form(*tensors, edges) for form in (pair_scores.kernel, pair_scores.plain))
+    assert actual.dtype == expected.dtype == torch.bfloat16
+    close(actual.float(), expected.float(), 0.02)
 
 
 def test_scores_are_a_network_on_joined_ends():

@@ -87,6 +87,19 @@ def test_all_and_none_are_dropped(p):
 
 
 @needs_triton
+def test_rows_in_bf16_stay_bf16():
+    segments, (values, grad) = rows_of((90, 60)), drawn(150, 48)
+    rounded, sides = (values - 100).bfloat16(), []
+    for form, x in ((segment_norm.kernel, rounded), (segment_norm.plain, rounded.float())):
+        leaf = x.clone().requires_grad_()
+        out = form(leaf, segments, True)
+        sides.append((out, *torch.autograd.grad(out, leaf, grad.to(out.dtype))))
+    for actual, expected in zip(*sides, strict=True):
+        assert (actual.dtype, expected.dtype) == (torch.bfloat16, torch.float32)
+        close(actual.float(), expected, 0.01)
+
+
+@needs_triton
 def test_a_nan_stays_in_its_graph_and_column():
     segments, (values, _) = rows_of((9, 6)), drawn(15, 8)
     values[3, 5] = torch.nan

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from outland.training.capture import GraphCapture
-from outland.training.evaluate import Evaluation
+from outland.training.evaluate import Evaluation, predict
 from tests.training.cases import trainer
 
 
@@ -39,26 +39,27 @@ def test_a_captured_evaluation_collates_its_batches_once_and_scores_the_weights_
 
 
 @pytest.mark.parametrize("spare", [-1, 0])
-def test_batches_of_too_many_rows_are_not_kept(any_splits, monkeypatch, spare):
-    counts = any_splits.graphs.node_counts + any_splits.graphs.edge_counts
-    rows = int(sum(counts[index].sum() for part, index in any_splits.parts.items() if part != "train"))
-    monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_KEPT", rows + spare)
+def test_batches_of_too_many_bytes_are_not_kept(any_splits, monkeypatch, spare):
+    graphs = any_splits.graphs
+    index = torch.cat([index for part, index in any_splits.parts.items() if part != "train"])
+    of_edge = 64 + (0 if graphs.edge_attr is None else graphs.edge_attr[0].nbytes)
+    size = int(graphs.node_counts[index].sum()) * (32 + graphs.x[0].nbytes)
+    size += int(graphs.edge_counts[index].sum()) * of_edge
+    monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_KEPT", size + spare)
     *_, collated = scores_after_a_change(any_splits, GraphCapture(torch.device("cpu")), monkeypatch)
     assert (collated == 0) == (spare == 0)
 
 
 @pytest.mark.parametrize(("graphs", "size"), [(0.5, 1), (2.5, 2), (100, 4)])
 def test_batches_of_large_graphs_have_fewer_of_them(any_splits, monkeypatch, graphs, size):
-    counts = any_splits.graphs.node_counts + any_splits.graphs.edge_counts
-    index = torch.cat([index for part, index in any_splits.parts.items() if part != "train"])
-    monkeypatch.setattr(
-        sys.modules[Evaluation.__module__], "_MOST_TOGETHER", int(graphs * counts[index].double().mean())
-    )
+    """By the part whose graphs are the largest."""
+    rows = (any_splits.graphs.node_counts + any_splits.graphs.edge_counts).double()
+    parts = [index for part, index in any_splits.parts.items() if part != "train"]
+    largest = max(float(rows[index].mean()) for index in parts)
+    monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_ROWS", graphs * largest)
     run = trainer(any_splits)
     evaluation = Evaluation(run.method, any_splits, 4)
     assert evaluation._batches.size == size
     evaluation.run()
-    whole = Evaluation(run.method, any_splits, size)
-    whole.run()
-    assert torch.allclose(evaluation.logits, whole.logits, atol=1e-5)
-    assert evaluation.logits.shape == (len(index), any_splits.schema.task.outputs)
+    assert torch.allclose(evaluation.logits, predict(run.method, any_splits.graphs, torch.cat(parts), 100), atol=1e-5)
+    assert evaluation.logits.shape == (sum(map(len, parts)), any_splits.schema.task.outputs)

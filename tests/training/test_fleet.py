@@ -1,15 +1,17 @@
 """Runs side by side."""
 
 import gc
-import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from outland.errors import OutlandError
-from outland.training import RunRecord, RunSpec, fleet, run, run_fleet
+from outland.spec import load_splits
+from outland.training import RunRecord, RunSpec, fleet, run, run_fleet, scheduler
 from outland.training.callbacks import Callback
+from outland.training.evaluate import Evaluation
 from outland.training.runs import Run
 from outland.training.scheduler import MemoryBudget
 from outland.training.trainer import Diverged, Trainer
@@ -53,14 +55,40 @@ def alone(cache, tmp_path_factory):
     return {place: without_timing(run(wanted[place], out, device="cpu", cache=cache)) for place in (0, 3, 5, 7)}
 
 
-def test_seconds_of_runs_side_by_side_add_up_to_those_by_the_clock(cache, tmp_path):
-    started = time.monotonic()
-    result = run_fleet(specs("erm", "aia"), tmp_path, width=4, device="cpu", cache=cache)
-    clock = time.monotonic() - started
+class SlowSteps(Callback):
+    """A step takes a second by a clock in a list, and an evaluation a half."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def on_step_end(self):
+        self.clock[0] += 1.0
+
+    def on_evaluation_end(self, epoch, logits):
+        self.clock[0] += 0.5
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_seconds_are_those_of_steps_and_evaluations_divided_among_the_runs(cache, tmp_path, monkeypatch, width):
+    """Three steps and an evaluation an epoch, three epochs: 10.5 seconds each, and loading is none of them.
+
+    A run pays for its turns before and after its training, too, which are in no epoch: steps of the other, by halves.
+    """
+    clock = [0.0]
+    monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda seconds: None))
+
+    def load(*given):
+        clock[0] += 100.0
+        return load_splits(*given)
+
+    monkeypatch.setattr(fleet, "load_splits", load)
+    wanted = specs("erm")
+    result = run_fleet(wanted, tmp_path, width=width, device="cpu", cache=cache, callback=SlowSteps(clock))
     timings = [record.timing for record in result.records.values()]
-    assert all(timing["seconds"] == pytest.approx(sum(timing["epochs"])) for timing in timings)
-    assert all(timing["seconds"] > 0 for timing in timings)
-    assert 0.2 * clock < sum(timing["seconds"] for timing in timings) < clock  # each by the clock, it would be twice
+    assert [len(timing["epochs"]) for timing in timings] == [3, 3]
+    assert clock[0] == 100.0 + 2 * 10.5  # the data are loaded once
+    assert [timing["seconds"] for timing in timings] == pytest.approx([10.5, 10.5], abs=0 if width == 1 else 1.0)
+    assert all(sum(timing["epochs"]) == timing["seconds"] for timing in timings)
 
 
 @pytest.mark.parametrize("width", [1, 3, 10])
@@ -217,3 +245,42 @@ def test_a_run_waits_until_there_is_memory_for_it():
     free[0] = 40.0  # two take 60
     assert not budget.has_room(2)
     assert budget.has_room(0)
+
+
+def test_a_run_that_is_short_of_memory_as_it_resumes_waits_again(cache, tmp_path, monkeypatch):
+    """It is postponed after an epoch, and once more as its evaluation is made; its checkpoint is none the worse."""
+    epochs = {1: 6, 2: 6, 3: 20}
+    wanted = [
+        RunSpec.make(
+            "motif",
+            "erm",
+            "base",
+            seed=seed,
+            changes={**TINY, "train": {**TINY["train"], "epochs": number, "checkpoint_every": 1}},
+        )
+        for seed, number in epochs.items()
+    ]
+    short, made = [], []
+    init, write = Evaluation.__init__, Trainer._checkpoint
+
+    def checkpoint(self, epoch):
+        saved = write(self, epoch)
+        if self.seed == 2 and epoch == 1 and not short:
+            self.checkpoints.wait()
+            short.append("after an epoch")
+            raise torch.OutOfMemoryError
+        return saved
+
+    def evaluation(self, *given, **named):
+        made.append(1)
+        if len(made) == 4:
+            short.append("at its start")
+            raise torch.OutOfMemoryError
+        init(self, *given, **named)
+
+    monkeypatch.setattr(Trainer, "_checkpoint", checkpoint)
+    monkeypatch.setattr(Evaluation, "__init__", evaluation)
+    result = run_fleet(wanted, tmp_path, width=3, device="cpu", cache=cache)
+    assert short == ["after an epoch", "at its start"]
+    assert not result.failures
+    assert {index: len(record.curves) for index, record in result.records.items()} == {0: 6, 1: 6, 2: 20}

@@ -294,6 +294,14 @@ def test_a_run_is_not_begun_with_less_than_a_tenth_to_spare(clock, seconds, begu
     assert fleet.begun == begun
 
 
+def test_the_first_pace_is_that_of_as_many_runs_as_the_width(clock):
+    """Small shares would admit fifty at a time: then the second would not end in time."""
+    fleet = Fleet([Load(30.0, CAPACITY / 50)] * 2, width=2, steps=2)
+    with stop_after(100):
+        fleet.run()
+    assert frozenset([0, 1]) in fleet.seen
+
+
 def test_time_is_divided_among_the_runs_that_are_active(clock):
     """A step takes six seconds by the clock, and two runs go on at a time: each turn of both costs either six."""
     seconds = {}

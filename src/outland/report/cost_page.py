@@ -27,8 +27,11 @@ def cost_page(results: Results) -> str:
 _SECONDS = (
     "Means over the runs of a cell, all epochs with their evaluation; in brackets, times ERM's. Below, *the paper's*, "
     "on an RTX 3090; its seconds may count ten runs. Ours are of the device: those by the clock, divided among the "
-    "runs that shared it at the time, with kernels that were compiled on the way. How many runs share it makes a "
-    "difference of a fifth or so: see [Speed](speed.md), which has steps by themselves."
+    "runs that shared it at the time, with kernels that were compiled on the way. Until November 19, 2026 two runs of "
+    "Motif or Molhiv shared it, since then five to seven, with which steps take 12 to 25% less ([Speed](speed.md)): "
+    "on molhiv-scaffold ERM, IRM, VREx, GSAT and AIA (paper) are of before, so that the others look cheaper beside ERM "
+    "than they are. Records of before had seconds by the clock, which were divided afterwards, by the times at which "
+    "runs ended."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 

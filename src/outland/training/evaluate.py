@@ -1,6 +1,6 @@
 """Predictions of a model on the parts of the data, and their scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -12,15 +12,17 @@ from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
 
-_MOST_KEPT = 4_000_000  # node and edge rows of all batches that are kept, of a hundred bytes each
-_MOST_TOGETHER = 1_000_000  # of a batch, about: some methods make a thousand numbers for each
+_MOST_KEPT = 4e8  # bytes of all batches that are kept, about
+_NODE_BYTES, _EDGE_BYTES = 32, 64  # of a batch, besides features
+_MOST_ROWS = 1_000_000  # nodes and edges of a batch, about: some methods make a thousand numbers for each
 
 
 @torch.inference_mode()
 def predict(method: Method, graphs: PackedGraphs, index: Tensor, batch_size: int) -> Tensor:
     """Logits of the graphs at `index`, in its order, `[len(index), outputs]`."""
     method.eval()
-    return torch.cat([method(batch) for batch in Batches(graphs, index, batch_size)])
+    size = fitting_size(graphs, [index], batch_size)
+    return torch.cat([method(batch) for batch in Batches(graphs, index, size)])
 
 
 def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Scores]:
@@ -30,10 +32,17 @@ def evaluate(method: Method, splits: Splits, batch_size: int) -> dict[str, Score
     return evaluation.by_part(evaluation.scores)
 
 
-def _most_graphs(graphs: PackedGraphs, index: Tensor) -> int:
-    """How many of the graphs at `index` a batch should have at most, by their mean size."""
-    rows = int((graphs.node_counts + graphs.edge_counts)[index].sum())
-    return max(1, _MOST_TOGETHER * len(index) // max(rows, 1))
+def fitting_size(graphs: PackedGraphs, parts: Iterable[Tensor], batch_size: int) -> int:
+    """Graphs a batch: `batch_size`, or fewer if the graphs of a part, each the index of some, are large on average."""
+    rows = graphs.node_counts + graphs.edge_counts
+    largest = max((float(rows[index].double().mean()) for index in parts if len(index)), default=0.0)
+    return max(1, min(batch_size, int(_MOST_ROWS / max(largest, 1.0))))
+
+
+def _batch_bytes(graphs: PackedGraphs, nodes: int, edges: int) -> int:
+    """Bytes of batches with so many nodes and edges in all, about."""
+    of_edge = 0 if graphs.edge_attr is None else graphs.edge_attr[:1].nbytes
+    return nodes * (graphs.x[:1].nbytes + _NODE_BYTES) + edges * (of_edge + _EDGE_BYTES)
 
 
 class Evaluation:
@@ -56,7 +65,7 @@ class Evaluation:
         device, task = splits.graphs.device, splits.schema.task
         self.parts = {part: index for part, index in splits.parts.items() if part != "train" and len(index)}
         index = torch.cat([*self.parts.values(), torch.zeros(0, dtype=torch.long)])
-        self._batches = Batches(splits.graphs, index, min(batch_size, _most_graphs(splits.graphs, index)))
+        self._batches = Batches(splits.graphs, index, fitting_size(splits.graphs, self.parts.values(), batch_size))
         plan = self._batches.plan(0)
         self._sizes = list(zip(plan.index.to(device), plan.graphs, plan.nodes, plan.edges, strict=True))
         self._scorers = [Scorer(splits.graphs.y[part.to(device)], task) for part in self.parts.values()]
@@ -64,7 +73,8 @@ class Evaluation:
         self.scores = torch.zeros(len(self.parts), dtype=torch.double, device=device)  # NaN where undefined
         self._parameters = [parameter.detach() for parameter in method.parameters()]
         self.finite = torch.ones(len(self._parameters), dtype=torch.bool, device=device)  # whether each parameter is
-        is_kept = capture is not None and sum(plan.nodes) + sum(plan.edges) <= _MOST_KEPT
+        bytes_kept = _batch_bytes(splits.graphs, sum(plan.nodes), sum(plan.edges))
+        is_kept = capture is not None and bytes_kept <= _MOST_KEPT
         self._kept = list(self._collate()) if is_kept else None
         self._program = CapturedProgram(self._predict_and_score, capture)
 

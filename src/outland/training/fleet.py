@@ -40,7 +40,7 @@ def run_fleet(
 
     Each gives what it would give alone. A run that fails does not disturb the others; one for which there is no memory
     waits until there is. When training is asked to stop (see `outland.stopping`), each ends its epoch. The seconds in
-    the records are of the device: those by the clock, divided among the runs that were active.
+    the records are of the device: those by the clock, divided among the runs of this process that were active.
 
     Args:
         specs: the runs, of any methods and datasets.
@@ -60,7 +60,7 @@ def run_fleet(
         spec = specs[index]
         run = Run(spec, out, where, resume=resume or restarted, force=force and not restarted, callback=callback)
         active = ActiveRun(run, run.steps(partial(shared.load, spec)))
-        run.clock = lambda: active.device_seconds
+        run.clock = lambda: scheduler.device_seconds(active)
         return active
 
     width = width or (WIDTH if where.type == "cuda" else 1)

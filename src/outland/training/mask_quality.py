@@ -7,6 +7,7 @@ from outland.graphs import Batches, Splits
 from outland.methods import Method
 from outland.methods.parts.ranking import rank_within_group
 from outland.training.callbacks import Callback
+from outland.training.evaluate import fitting_size
 
 
 @torch.inference_mode()
@@ -29,6 +30,7 @@ def mask_quality(
     counts = {part: min(len(index), method.mask_graphs or len(index)) for part, index in scored.items()}
     if callback is not None and method.mask_graphs:
         callback.on_masks_start(sum(counts.values()))
+    batch_size = fitting_size(graphs, scored.values(), batch_size)
     for part, index in scored.items():
         count = counts[part]
         index = index[torch.linspace(0, len(index) - 1, count).round().long()]

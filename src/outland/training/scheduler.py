@@ -154,6 +154,11 @@ class Scheduler:
         self.result.unfinished += [index for index, _ in self.waiting]
         return self.result
 
+    def device_seconds(self, run: ActiveRun) -> float:
+        """The part of the time that an active run has had so far."""
+        self._divide_time()
+        return run.device_seconds
+
     def _divide_time(self) -> None:
         """Divide what has passed since the last call among the runs that are active."""
         now = time.monotonic()
@@ -206,6 +211,7 @@ class Scheduler:
             self.result.unfinished.append(index)
         except Exception as problem:
             self.result.failures[index] = _clear_frames(problem)
+        self._divide_time()
         del self.active[index], active
         budget.mark_ended()
         if index in self.result.failures:
@@ -231,7 +237,7 @@ class Scheduler:
 
 
 def _starting_order(loads: Sequence[Load], width: int) -> list[int]:
-    """The longest first, so that none is left over at the end, but those that begin together of different lengths.
+    """The longest first, so that none is left over at the end, but those that may begin together of different lengths.
 
     Equal ones would end together, too, again and again, and while the host ends and starts them all the device waits.
     """
@@ -239,7 +245,7 @@ def _starting_order(loads: Sequence[Load], width: int) -> list[int]:
     for index in sorted(range(len(loads)), key=lambda index: -loads[index].seconds):
         waiting.setdefault(loads[index].seconds, []).append(index)
     lengths = list(waiting)
-    together = min(width, max((int(CAPACITY / load.share) for load in loads), default=1))
+    together = min(width, max((int(CAPACITY / load.share + 1e-9) for load in loads), default=1))
     beginning = [lengths[len(lengths) * position // together] for position in range(min(together, len(loads)))]
     first = [waiting[length].pop(0) for length in beginning if waiting[length]]
     return first + [index for indices in waiting.values() for index in indices]

@@ -126,6 +126,8 @@ class Trainer:
             return 0
         try:
             self._load(snapshot)
+        except torch.OutOfMemoryError:
+            raise  # of a run that others left too little memory for
         except (LookupError, RuntimeError, TypeError, ValueError) as problem:
             assert self.checkpoints is not None
             reason = " ".join(str(problem).split()[:40])

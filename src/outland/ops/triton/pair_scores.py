@@ -27,7 +27,7 @@ def pair_scores(
     ends = weight.unflatten(1, (2, -1)).transpose(0, 1).flatten(0, 1)  # all outputs of a source, then of a target
     mapped = functional.linear(h, ends).contiguous()
     scores: Tensor = _PairScores.apply(mapped, bias, last_weight.flatten(), edges)
-    return scores[:, None] + last_bias
+    return (scores[:, None] + last_bias).to(mapped.dtype)
 
 
 class _PairScores(torch.autograd.Function):
@@ -35,7 +35,7 @@ class _PairScores(torch.autograd.Function):
     def forward(ctx: Any, mapped: Tensor, bias: Tensor, weight: Tensor, edges: Edges) -> Tensor:
         index, incoming, outgoing = edges
         count, width = index.shape[1], len(bias)
-        out = mapped.new_empty(count)
+        out = mapped.new_empty(count, dtype=torch.float32)
         if count:
             columns = min(triton.next_power_of_2(width), _COLUMNS)
             _pair_scores_forward[(triton.cdiv(count, _EDGES),)](
@@ -123,9 +123,9 @@ def _pair_scores_backward(
             hidden = tl.load(mapped + far[:, None] * (2 * WIDTH) + other + column[None, :], mask=mask, other=0)
             hidden = hidden.to(tl.float32) + value[None, :]
             grad_out = tl.load(grad + edge, mask=in_group, other=0).to(tl.float32)[:, None]
-            total += tl.sum(tl.where(hidden > 0, grad_out, 0), 0)
+            total += tl.sum(tl.where(hidden <= 0, 0, grad_out), 0)
             if not AT_TARGET:
-                of_weight += tl.sum(tl.where(hidden > 0, grad_out * hidden, 0), 0)
+                of_weight += tl.sum(tl.where(hidden <= 0, 0, grad_out * hidden), 0)
         tl.store(grad_mapped + offset, total * factor, mask=in_width)
     if not AT_TARGET:
         tl.store(grad_weight + tl.program_id(0) * WIDTH + column, of_weight, mask=in_width)

@@ -123,7 +123,7 @@ def _tile_gradient(
     if DROP:
         grad_out = _dropped(grad_out, seed, salt, p, row.to(tl.int32), WIDTH, C)
     if RELU:
-        grad_out = tl.where(value > 0, grad_out, 0)
+        grad_out = tl.where(value <= 0, 0, grad_out)
     return value, grad_out
 
 
