@@ -79,4 +79,4 @@ def _times(value: float | None, reference: float | None, digits: int) -> str:
     """A number, and in brackets how many times the reference's it is."""
     if value is None:
         return ""
-    return f"{value:.{digits if value < 1000 else 0}f}" + (f" ({value / reference:.1f}×)" if reference else "")
+    return f"{value:.{digits if value < 100 else 0}f}" + (f" ({value / reference:.1f}×)" if reference else "")
