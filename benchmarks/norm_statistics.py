@@ -68,8 +68,8 @@ def main() -> None:
             rows = results.setdefault("selected epoch", {}).setdefault(
                 f"{name}/{arguments.dataset}-{arguments.domain}", {}
             )
-            rows[str(seed)] = {"device": describe_platform(device)["device"], "epochs": arguments.epochs, **row}
-            rows[str(seed)] |= {"set": arguments.words} if arguments.words else {}
+            rows[f"seed {seed}"] = {"device": describe_platform(device)["device"], "epochs": arguments.epochs, **row}
+            rows[f"seed {seed}"] |= {"set": arguments.words} if arguments.words else {}
             print(name, seed, row, flush=True)
             arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -128,7 +128,7 @@ def test_pages_of_records_of_several_studies(tmp_path):
         return None if row.group else scores(row, column, seed)
 
     (tmp_path / "results").mkdir()
-    for name in ("remarks.toml", "halves.json"):
+    for name in ("remarks.toml", "halves.json", "norm-statistics.json"):
         shutil.copy(ROOT / "results" / name, tmp_path / "results")
     write_records(tmp_path / "results/records/covariate.jsonl.xz", made("covariate", some, seeds=None, newer=True))
     left_out = ("w/o gate", "w/o layer", "w/o thinning")  # "w/o walks" is Evidence itself on molecules
