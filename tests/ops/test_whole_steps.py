@@ -15,8 +15,8 @@ pytestmark = needs_triton
 def one_step(name, splits, backbone):
     torch.manual_seed(0)
     settings = BackboneSettings(kind=backbone, width=8, layers=3, dropout=0.0, heads=2)
-    own = {"dropout": 0.0} if name == "gsat" else {}
-    method = build_method(name, splits.schema, settings, method_settings(name, own))
+    params = {"dropout": 0.0} if name == "gsat" else {}
+    method = build_method(name, splits.schema, settings, method_settings(name, params))
     run = Trainer(method, splits, TrainSettings(batch_size=5, layout="padded"), seed=1)
     plan = run.batches.plan(0)
     shape = run.batches.shapes.holding(plan.nodes[0], plan.edges[0])

@@ -43,6 +43,16 @@ class DropoutDraws(NamedTuple):
         return torch.randint(2**31, (1,), generator=self.generator, device=device), 0
 
 
+KernelDraws = tuple[float, Tensor | None, int]  # p, a seed on the device, and what to add to it
+
+
+def kernel_draws(dropout: DropoutDraws | None, device: torch.device) -> KernelDraws:
+    """What a kernel drops entries by; it has no seed where none are dropped, or all, which `activate` does."""
+    if dropout is None or not 0 < dropout.p < 1:
+        return 0.0, None, 0
+    return dropout.p, *dropout.seed(device)
+
+
 def activate(x: Tensor, relu: bool, dropout: DropoutDraws | None) -> Tensor:
     """`x` after a ReLU if asked, and after dropout if there is any."""
     if dropout is None or dropout.p == 0:

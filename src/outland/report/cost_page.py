@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from outland.report.findings import describe_progress, device_counts, device_name, devices_phrase, enumerated
 from outland.report.markdown import filled, pipe_table
-from outland.report.published import paper_value
+from outland.report.published import Published, paper_value
+from outland.report.study_text import format_value
 from outland.studies import Column, Row
 from outland.studies.quantities import PARAMETERS, SECONDS, Quantity
 from outland.studies.results import Results
@@ -27,11 +28,10 @@ def cost_page(results: Results) -> str:
 _SECONDS = (
     "Means over the runs of a cell, all epochs with their evaluation; in brackets, times ERM's. Below, *the paper's*, "
     "on an RTX 3090; its seconds may count ten runs. Ours are of the device: those by the clock, divided among the "
-    "runs that shared it at the time, with kernels that were compiled on the way. Until November 19, 2026 two runs of "
-    "Motif or Molhiv shared it, since then five to seven, with which steps take 12 to 25% less ([Speed](speed.md)): "
-    "on molhiv-scaffold ERM, IRM, VREx, GSAT and AIA (paper) are of before, so that the others look cheaper beside ERM "
-    "than they are. Records of before had seconds by the clock, which were divided afterwards, by the times at which "
-    "runs ended."
+    "runs that shared it at the time, with kernels that were compiled on the way. Later runs had more beside them, "
+    "with which a step takes less ([Speed](speed.md)): on molhiv-scaffold ERM, IRM, VREx, GSAT and AIA (paper) are "
+    "earlier ones, so that the others look cheaper beside ERM than they are. The earlier records had seconds by the "
+    "clock, which were divided afterwards, by the times at which runs ended."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 
@@ -79,4 +79,4 @@ def _times(value: float | None, reference: float | None, digits: int) -> str:
     """A number, and in brackets how many times the reference's it is."""
     if value is None:
         return ""
-    return f"{value:.{digits if value < 100 else 0}f}" + (f" ({value / reference:.1f}×)" if reference else "")
+    return format_value(Published(value), digits) + (f" ({value / reference:.1f}×)" if reference else "")

@@ -17,15 +17,14 @@ from outland.studies.quantities import Quantity
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL
 
-_THOUSANDS = 1000.0
 ARROWS = {"better": "▲", "worse": "▼", "not shown": ""}
 
 
 def format_value(value: Published | None, digits: int) -> str:
-    """Mean ± standard deviation, or a dash; thousands need no digits after the point."""
+    """Mean ± standard deviation, or a dash; above a hundred there are no digits after the point."""
     if value is None:
         return "–"
-    digits = digits if abs(value.mean) < _THOUSANDS else 0
+    digits = digits if abs(value.mean) <= 100 else 0
     std = "" if value.std is None else f" ± {value.std:.{digits}f}"
     return f"{value.mean:.{digits}f}{std}"
 

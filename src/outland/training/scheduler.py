@@ -20,7 +20,7 @@ from outland.training.runs import Run
 WIDTH = 10  # runs at a time on a GPU, at most
 CAPACITY = 5.0  # shares of a device that runs may add up to: small kernels of several fill what one leaves idle
 _POLL_SECONDS = 2e-5
-_MARGIN = 1.1  # time that a run should have to end in, by its estimate: what does not end is only a checkpoint
+_MARGIN = 1.1  # a run is begun if so many times its estimated time is left, for one that does not end is no result
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,8 @@ class Scheduler:
     """Runs that wait and runs that are active, as many at a time as the device can use.
 
     Args:
-        loads: of the runs, which are known by their index; the longest start first, after one of each length or so.
+        loads: of the runs, which are known by their index; the longest start first, but the
+            first ones are of different lengths.
         width: how many at a time, at most; lowered when memory runs out.
         start: starts the run at an index, or restarts it after it had to make room for others.
         on_failure: called with the index and the exception of a run that failed.

@@ -92,7 +92,7 @@ def _nodes_and_warps(nodes: int, depth: int, whole: bool) -> tuple[int, int]:
 
 
 @triton.jit
-def _edge(perm, position, in_group, PERM: tl.constexpr):
+def edge_at(perm, position, in_group, PERM: tl.constexpr):
     """The edges at some positions of a grouping."""
     edge = position
     if PERM:
@@ -118,7 +118,7 @@ def _aggregate_forward(
             mask = in_group[:, None] & in_width[None, :]
             source = tl.load(col + position, mask=in_group, other=0)
             message = tl.load(x + source[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
-            edge = _edge(perm, position, in_group, PERM)
+            edge = edge_at(perm, position, in_group, PERM)
             if STATE:
                 message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
             if RELU:
@@ -180,7 +180,7 @@ def _aggregate_backward(
             mask = in_group[:, None] & in_width[None, :]
             target = tl.load(col + position, mask=in_group, other=0)
             grad_out = tl.load(grad + target[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
-            edge = _edge(perm, position, in_group, PERM)
+            edge = edge_at(perm, position, in_group, PERM)
             message = tl.zeros((K, C), tl.float32) + value[None, :]
             if STATE:
                 message += tl.load(state + edge[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)

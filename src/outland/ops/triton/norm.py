@@ -11,14 +11,13 @@ import triton
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from outland.ops.dropout import DropoutDraws, activate
+from outland.ops.dropout import DropoutDraws, KernelDraws, activate, kernel_draws
 from outland.ops.norm import NormState
 from outland.ops.triton import norm_kernels as kernels
 
 TILE = (32, 64, 3)  # rows, columns, and tiles that are read ahead, or 1
 WARPS = 4
 MOST_BLOCKS = 52  # with 5 or 10 blocks of columns as many programs as an H200 takes at a time, or twice as many
-Draws = tuple[float, Tensor | None, int]
 
 
 def batch_norm(
@@ -34,13 +33,12 @@ def batch_norm(
     `moments` `[3, blocks, d]` are those of each block of rows, if they are known already: how many are marked,
     their mean, and their squares about it.
     """
-    x, in_kernel = x.contiguous(), dropout is not None and state.training and 0 < dropout.p < 1
+    x, draws = x.contiguous(), kernel_draws(dropout if state.training else None, x.device)
     if not state.training:
         out: Tensor = _FixedNorm.apply(x, mask, state, relu)
     else:
-        draws = (dropout.p, *dropout.seed(x.device)) if dropout is not None and in_kernel else (0.0, None, 0)
         out = _TrainedNorm.apply(x, mask, state.weight, state.bias, state, relu, draws, moments)
-    return out if in_kernel else activate(out, False, dropout)
+    return activate(out, False, dropout) if draws[1] is None else out
 
 
 class _TrainedNorm(torch.autograd.Function):
@@ -55,7 +53,7 @@ class _TrainedNorm(torch.autograd.Function):
         bias: Tensor,
         state: NormState,
         relu: bool,
-        draws: Draws,
+        draws: KernelDraws,
         parts: Tensor | None,
     ) -> Tensor:
         if parts is None:
@@ -123,7 +121,7 @@ class _FixedNorm(torch.autograd.Function):
 
 
 def _normalise(
-    x: Tensor, mask: Tensor | None, state: NormState, relu: bool, draws: Draws, parts: Tensor | None
+    x: Tensor, mask: Tensor | None, state: NormState, relu: bool, draws: KernelDraws, parts: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The result, and mean, 1/deviation and marked rows `[3, d]`; without `parts` by the running statistics."""
     out, (grid, rows_each), (p, seed, salt) = torch.empty_like(x), _grid(x), draws

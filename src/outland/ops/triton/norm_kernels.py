@@ -11,7 +11,7 @@ _PARTS = tl.constexpr(32)  # blocks of rows that are put together at a time
 
 
 @triton.jit
-def _tile(rows, row, column, WIDTH: tl.constexpr):
+def tile_at(rows, row, column, WIDTH: tl.constexpr):
     """Offsets of a tile's entries, and which of them exist."""
     return row[:, None] * WIDTH + column[None, :], (row < rows)[:, None] & (column < WIDTH)[None, :]
 
@@ -28,7 +28,7 @@ def _marked_rows(mask, rows, row, MASKED: tl.constexpr):
 @triton.jit
 def _marked_tile(mask, rows, row, column, WIDTH: tl.constexpr, MASKED: tl.constexpr):
     """Offsets of a tile's entries, which of them exist, and which are of rows that the mask marks."""
-    offset, in_tile = _tile(rows, row, column, WIDTH)
+    offset, in_tile = tile_at(rows, row, column, WIDTH)
     return offset, in_tile, _marked_rows(mask, rows, row, MASKED)[:, None] & in_tile
 
 
@@ -39,7 +39,7 @@ def _pair(first, second, column, valid):
 
 
 @triton.jit
-def _dropped(values, seed, salt, p, row, WIDTH: tl.constexpr, C: tl.constexpr):
+def drop_tile(values, seed, salt, p, row, WIDTH: tl.constexpr, C: tl.constexpr):
     """A tile of which each entry is 0 with probability `p`, and else scaled up.
 
     A call of Philox, in the seven rounds that pass tests of randomness, gives the draws of four columns.
@@ -97,7 +97,7 @@ def _combine(parts, blocks, column, WIDTH: tl.constexpr, C: tl.constexpr):
     squares = tl.zeros((_PARTS, C), tl.float32)
     for start in range(0, blocks, _PARTS):
         block = start + tl.arange(0, _PARTS)
-        offset, in_parts = _tile(blocks, block, column, WIDTH)
+        offset, in_parts = tile_at(blocks, block, column, WIDTH)
         count = tl.load(parts + block * WIDTH, mask=block < blocks, other=0)
         away = tl.load(parts + plane + offset, mask=in_parts, other=0) - pivot[None, :]
         counts += count
@@ -146,7 +146,7 @@ def norm_forward(
         if RELU:
             value = tl.where(value < 0, 0, value)  # not a maximum, which would make 0 of NaN
         if DROP:
-            value = _dropped(value, seed, salt, p, row, WIDTH, C)
+            value = drop_tile(value, seed, salt, p, row, WIDTH, C)
         tl.store(out + offset, tl.where(marked, value, 0), mask=in_tile)
 
 
@@ -166,7 +166,7 @@ def _activation_backward(
     """The gradient of a tile before dropout and ReLU."""
     grad_out = tl.load(grad + offset, mask=marked, other=0).to(tl.float32)
     if DROP:
-        grad_out = _dropped(grad_out, seed, salt, p, row, WIDTH, C)
+        grad_out = drop_tile(grad_out, seed, salt, p, row, WIDTH, C)
     if RELU:
         grad_out = tl.where(scaled * gain[None, :] + shift[None, :] > 0, grad_out, 0)
     return grad_out
@@ -203,7 +203,7 @@ def _sum_parts(parts, blocks, column, WIDTH: tl.constexpr, C: tl.constexpr):
     grads = tl.zeros((_PARTS, C), tl.float32)
     products = tl.zeros((_PARTS, C), tl.float32)
     for start in range(0, blocks, _PARTS):
-        part, in_parts = _tile(blocks, start + tl.arange(0, _PARTS), column, WIDTH)
+        part, in_parts = tile_at(blocks, start + tl.arange(0, _PARTS), column, WIDTH)
         grads += tl.load(parts + part, mask=in_parts, other=0)
         products += tl.load(parts + blocks * WIDTH + part, mask=in_parts, other=0)
     return tl.sum(grads, 0), tl.sum(products, 0)

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from outland.ops.csr import EdgeCSR, Edges
+from outland.ops.triton.aggregate import edge_at
 from outland.ops.triton.rows import rows_at_once
 
 _EDGES, _COLUMNS = 32, 64  # of a tile forward
@@ -98,17 +99,17 @@ def _pair_scores_backward(
     mapped, bias, weight, rowptr, perm, col, grad, grad_mapped, grad_weight, nodes, WIDTH: tl.constexpr,
     PERM: tl.constexpr, AT_TARGET: tl.constexpr, NODES: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """For each of some nodes: the gradient of its own half of `mapped`, over the edges at this end."""
+    """The gradients of one half of some rows of `mapped`, that of sources or of targets, over the edges at that end."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     in_width = column < WIDTH
-    own = WIDTH if AT_TARGET else 0
-    other = 0 if AT_TARGET else WIDTH
+    half = WIDTH if AT_TARGET else 0
+    other_half = WIDTH - half
     shift = tl.load(bias + column, mask=in_width, other=0).to(tl.float32)
     factor = tl.load(weight + column, mask=in_width, other=0).to(tl.float32)
-    of_weight = tl.zeros((C,), tl.float32)
+    weight_grad = tl.zeros((C,), tl.float32)
     begin = tl.program_id(0).to(tl.int64) * NODES
     for node in range(begin, tl.minimum(begin + NODES, nodes)):
-        offset = node * (2 * WIDTH) + own + column
+        offset = node * (2 * WIDTH) + half + column
         value = tl.load(mapped + offset, mask=in_width, other=0).to(tl.float32) + shift
         total = tl.zeros((C,), tl.float32)
         first, last = tl.load(rowptr + node), tl.load(rowptr + node + 1)
@@ -116,16 +117,14 @@ def _pair_scores_backward(
             position = start + tl.arange(0, K)
             in_group = position < last
             mask = in_group[:, None] & in_width[None, :]
-            edge = position
-            if PERM:
-                edge = tl.load(perm + position, mask=in_group, other=0)
+            edge = edge_at(perm, position, in_group, PERM)
             far = tl.load(col + position, mask=in_group, other=0)
-            hidden = tl.load(mapped + far[:, None] * (2 * WIDTH) + other + column[None, :], mask=mask, other=0)
+            hidden = tl.load(mapped + far[:, None] * (2 * WIDTH) + other_half + column[None, :], mask=mask, other=0)
             hidden = hidden.to(tl.float32) + value[None, :]
             grad_out = tl.load(grad + edge, mask=in_group, other=0).to(tl.float32)[:, None]
             total += tl.sum(tl.where(hidden <= 0, 0, grad_out), 0)
             if not AT_TARGET:
-                of_weight += tl.sum(tl.where(hidden <= 0, 0, grad_out * hidden), 0)
+                weight_grad += tl.sum(tl.where(hidden <= 0, 0, grad_out * hidden), 0)
         tl.store(grad_mapped + offset, total * factor, mask=in_width)
     if not AT_TARGET:
-        tl.store(grad_weight + tl.program_id(0) * WIDTH + column, of_weight, mask=in_width)
+        tl.store(grad_weight + tl.program_id(0) * WIDTH + column, weight_grad, mask=in_width)

@@ -12,28 +12,26 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import Segments
-from outland.ops.dropout import DropoutDraws, activate
-from outland.ops.triton.norm_kernels import _dropped
+from outland.ops.dropout import DropoutDraws, KernelDraws, activate, kernel_draws
+from outland.ops.triton.norm_kernels import drop_tile, tile_at
 
 _TILE_ROWS, _TILE_COLUMNS = 16, 64
-Draws = tuple[float, Tensor | None, int]
 
 
 def segment_norm(
     values: Tensor, segments: Segments, relu: bool = False, dropout: DropoutDraws | None = None, eps: float = 1e-5
 ) -> Tensor:
     """See `ops.segment_norm`."""
-    in_kernel = dropout is not None and 0 < dropout.p < 1
-    draws = (dropout.p, *dropout.seed(values.device)) if dropout is not None and in_kernel else (0.0, None, 0)
+    draws = kernel_draws(dropout, values.device)
     assert segments.ptr is not None
     ptr = segments.ptr[: len(segments.sizes) + 1]
     out: Tensor = _SegmentNorm.apply(values.contiguous(), ptr, relu, draws, eps)
-    return out if in_kernel else activate(out, False, dropout)
+    return activate(out, False, dropout) if draws[1] is None else out
 
 
 class _SegmentNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor, relu: bool, draws: Draws, eps: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, relu: bool, draws: KernelDraws, eps: float) -> Tensor:
         out, stats = torch.empty_like(x), x.new_empty(2, len(ptr) - 1, x.shape[1], dtype=torch.float32)
         ctx.p, seed, ctx.salt = draws
         ctx.relu = relu
@@ -66,10 +64,8 @@ def _grid(x: Tensor, ptr: Tensor) -> tuple[tuple[int, int], tuple[int, int]]:
 def _zero_padding(out, first, rows, column, WIDTH: tl.constexpr, R: tl.constexpr):
     """Rows of no graph, which are the last ones, become 0."""
     for start in range(first + tl.program_id(0) * R, rows, tl.num_programs(0) * R):
-        row = start + tl.arange(0, R)
-        mask = (row < rows)[:, None] & (column < WIDTH)[None, :]
-        offset = row.to(tl.int64)[:, None] * WIDTH + column[None, :]
-        tl.store(out + offset, tl.zeros_like(offset).to(out.dtype.element_ty), mask=mask)
+        offsets, mask = tile_at(rows, start + tl.arange(0, R), column, WIDTH)
+        tl.store(out + offsets, tl.zeros_like(offsets).to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "salt"])
@@ -87,9 +83,8 @@ def _segment_norm_forward(
     sums = tl.zeros((R, C), tl.float32)
     squares = tl.zeros((R, C), tl.float32)
     for start in range(first, last, R):
-        row = start + tl.arange(0, R)
-        mask = (row < last)[:, None] & valid[None, :]
-        value = tl.load(x + row[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
+        offsets, mask = tile_at(last, start + tl.arange(0, R), column, WIDTH)
+        value = tl.load(x + offsets, mask=mask, other=0).to(tl.float32)
         value = tl.where(mask, value - pivot[None, :], 0)  # what is left of the first row keeps the digits
         sums += value
         squares += value * value
@@ -102,13 +97,12 @@ def _segment_norm_forward(
     tl.store(stats + tl.num_programs(0) * WIDTH + offset, scale, mask=valid)
     for start in range(first, last, R):
         row = start + tl.arange(0, R)
-        mask = (row < last)[:, None] & valid[None, :]
-        offsets = row[:, None] * WIDTH + column[None, :]
+        offsets, mask = tile_at(last, row, column, WIDTH)
         value = (tl.load(x + offsets, mask=mask, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
         if RELU:
             value = tl.where(value < 0, 0, value)  # not a maximum, which would make 0 of NaN
         if DROP:
-            value = _dropped(value, seed, salt, p, row.to(tl.int32), WIDTH, C)
+            value = drop_tile(value, seed, salt, p, row.to(tl.int32), WIDTH, C)
         tl.store(out + offsets, value, mask=mask)
 
 
@@ -121,7 +115,7 @@ def _tile_gradient(
     value = (tl.load(x + offsets, mask=mask, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
     grad_out = tl.load(grad + offsets, mask=mask, other=0).to(tl.float32)
     if DROP:
-        grad_out = _dropped(grad_out, seed, salt, p, row.to(tl.int32), WIDTH, C)
+        grad_out = drop_tile(grad_out, seed, salt, p, row.to(tl.int32), WIDTH, C)
     if RELU:
         grad_out = tl.where(value <= 0, 0, grad_out)
     return value, grad_out
@@ -143,8 +137,7 @@ def _segment_norm_backward(
     products = tl.zeros((R, C), tl.float32)
     for start in range(first, last, R):
         row = start + tl.arange(0, R)
-        mask = (row < last)[:, None] & valid[None, :]
-        offsets = row[:, None] * WIDTH + column[None, :]
+        offsets, mask = tile_at(last, row, column, WIDTH)
         value, grad_out = _tile_gradient(x, seed, grad, offsets, mask, mean, scale, row, p, salt, WIDTH, RELU, DROP, C)
         grads += grad_out  # 0 where the mask is, as `grad` is
         products += grad_out * value
@@ -152,8 +145,7 @@ def _segment_norm_backward(
     grad_mean, product_mean = tl.sum(grads, 0) / count, tl.sum(products, 0) / count
     for start in range(first, last, R):
         row = start + tl.arange(0, R)
-        mask = (row < last)[:, None] & valid[None, :]
-        offsets = row[:, None] * WIDTH + column[None, :]
+        offsets, mask = tile_at(last, row, column, WIDTH)
         value, grad_out = _tile_gradient(x, seed, grad, offsets, mask, mean, scale, row, p, salt, WIDTH, RELU, DROP, C)
         grad_out -= grad_mean[None, :] + value * product_mean[None, :]
         tl.store(grad_x + offsets, grad_out * scale[None, :], mask=mask)
