@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from outland.graphs import PackedGraphs
-from outland.ops import EdgeCSR, Edges, gin_aggregate, sum_neighbours
+from outland.ops import (
+    EdgeCSR,
+    Edges,
+    EmbeddedRows,
+    embedded_rows,
+    embedding_sum,
+    gin_aggregate,
+    sum_neighbours,
+    use_kernels,
+)
 from tests.conftest import odd_graphs, whole
 from tests.ops.cases import DEVICE, close, needs_triton, random_edges
 
@@ -75,6 +84,48 @@ def test_edges_of_no_group_neither_count_nor_have_a_gradient():
     assert not weight.grad[12:].any()
     assert not state.grad[12:].any()
     assert weight.grad[:12].all()
+
+
+@needs_triton
+@pytest.mark.parametrize(("edges", "width", "sizes"), [(0, 4, (3,)), (30, 5, (5, 6, 2)), (170, 70, (40, 50))])
+@pytest.mark.parametrize(("weighted", "padding"), [(True, 0), (False, 4)])
+def test_edge_rows_are_looked_up_as_they_would_be_written(edges, width, sizes, weighted, padding):
+    grouped, generator = random_edges(12, edges), torch.Generator().manual_seed(2)
+    if padding:
+        filled = torch.full((padding,), 11, device=DEVICE)
+        longer = (EdgeCSR(rowptr, perm, torch.cat([col, filled])) for rowptr, perm, col in grouped[1:])
+        grouped = Edges(torch.cat([grouped.edge_index, filled.expand(2, -1)], 1), *longer)
+    values = torch.stack([torch.randint(size, (edges + padding,), generator=generator) for size in sizes], 1)
+    values = values.to(torch.uint8).to(DEVICE)
+    offsets = torch.tensor(sizes).cumsum(0).sub(torch.tensor(sizes)).to(DEVICE)
+    shapes = ((12, width), (sum(sizes), width), (1,), (edges + padding,))
+    x, table, eps, weight = (torch.randn(shape, generator=generator).to(DEVICE) for shape in shapes)
+    grad, sides = torch.randn(12, width, generator=generator).to(DEVICE), []
+    for looked_up in (True, False):
+        inputs = [tensor.clone().requires_grad_() for tensor in (x, table, eps, weight)[: 3 + weighted]]
+        nodes, entries, self_weight, *weights = inputs
+        state = EmbeddedRows(entries, values, offsets)
+        out = gin_aggregate.kernel(
+            nodes, self_weight, grouped, *weights or [None], state if looked_up else embedding_sum.plain(*state)
+        )
+        sides.append((out, *torch.autograd.grad(out, inputs, grad)))
+    for actual, expected in zip(*sides, strict=True):
+        close(actual, expected)
+    inputs = (x, eps, grouped, weight if weighted else None, EmbeddedRows(table, values, offsets))
+    if not padding:
+        close(gin_aggregate.plain(*inputs), sides[0][0])
+
+
+@needs_triton
+@pytest.mark.parametrize("enabled", [True, False])
+def test_rows_are_embedded_where_there_is_no_kernel(enabled):
+    table, values, offsets = torch.randn(6, 4), torch.tensor([[0, 1], [3, 0]]), torch.tensor([0, 4])
+    with use_kernels(enabled):
+        rows = embedded_rows(table, values, offsets)
+    if enabled:
+        assert isinstance(rows, EmbeddedRows)
+    else:
+        assert torch.equal(rows, embedding_sum.plain(table, values, offsets))
 
 
 def test_gradients_by_finite_differences():

@@ -14,7 +14,7 @@ from outland.graphs import GraphBatch, Schema
 from outland.methods.base import Method, MethodSettings, Phase, Progress, Terms
 from outland.methods.parts.masks import random_mask, ratio_penalty
 from outland.nn import BackboneSettings, GraphNet, Mask, Masker, build_encoder, frozen_running_stats
-from outland.ops import Indicator
+from outland.ops import Indicator, Rows
 from outland.settings import Count, Fraction, NonNegative, PositiveInt, settings
 
 
@@ -177,7 +177,7 @@ class AIA(Method[AIASettings]):
         adversarial = Phase("adversarial", (self.augmenter,), self.adversarial_loss, self.settings.lr_augmenter)
         return [adversarial, stable] if self.update == "simultaneous" else [stable, adversarial]
 
-    def hidden_states(self, batch: GraphBatch) -> tuple[Tensor | None, list[Tensor]]:
+    def hidden_states(self, batch: GraphBatch) -> tuple[Tensor | None, list[Rows]]:
         """Node states after the front, None without one, and edge states: the classifier's inputs."""
         return (self.front(batch) if self.front is not None else None), self.classifier.encoder.edge_states(batch)
 

@@ -8,7 +8,7 @@ from outland.errors import OutlandError
 from outland.graphs import Features, GraphBatch
 from outland.nn.layers import FeatureEncoder
 from outland.nn.settings import BackboneSettings
-from outland.ops import scale_rows
+from outland.ops import Rows, scale_rows
 
 Pool = Callable[[Tensor], Tensor]
 
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         x = self.embed(batch) if states is None else states
         return x if node_weight is None else scale_rows(x, node_weight)
 
-    def edge_states(self, batch: GraphBatch) -> list[Tensor]:
+    def edge_states(self, batch: GraphBatch) -> list[Rows]:
         """Edge features as vectors `[E, d]`, where several passes share them; none where edges have no features."""
         raise NotImplementedError
 
@@ -58,7 +58,7 @@ class Encoder(nn.Module):
         node_weight: Tensor | None = None,
         edge_weight: Tensor | None = None,
         states: Tensor | None = None,
-        edge_states: list[Tensor] | None = None,
+        edge_states: list[Rows] | None = None,
         pool: Pool | None = None,
     ) -> Tensor:
         """Node embeddings `[N, width]`, or what a readout makes of them.

@@ -14,7 +14,7 @@ from outland.errors import OutlandError
 from outland.graphs import GraphBatch
 from outland.nn.layers import linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
-from outland.ops import gin_aggregate
+from outland.ops import Rows, dense_rows, gin_aggregate
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,13 @@ class LayerInputs:
 
     batch: GraphBatch
     edge_weight: Tensor | None  # multiplies each edge's message [E]; None is 1
-    edge_state: Tensor | None  # edge features as vectors [E, d], if there are any
+    edge_state: Rows | None  # edge features as vectors [E, d], if there are any
     nonnegative: bool = False  # whether no node state is below 0, so that a ReLU would change none
+
+    @property
+    def edge_rows(self) -> Tensor | None:
+        """`edge_state` in one tensor."""
+        return None if self.edge_state is None else dense_rows(self.edge_state)
 
     def weighted(self, messages: Tensor) -> Tensor:
         """Multiply messages `[E, ...]` by the edge weights."""
@@ -92,8 +97,8 @@ def propagate(x: Tensor, inputs: LayerInputs) -> Tensor:
     scale = degree.rsqrt()
     weight = inputs.weighted(batch.at_source(scale) * batch.at_target(scale))
     aggregated = batch.sum_neighbours(x, weight)
-    if inputs.edge_state is not None:
-        aggregated = aggregated + batch.aggregate_to_targets(inputs.edge_state * weight[:, None])
+    if (edge_rows := inputs.edge_rows) is not None:
+        aggregated = aggregated + batch.aggregate_to_targets(edge_rows * weight[:, None])
     return aggregated + x / degree[:, None]
 
 
@@ -161,8 +166,8 @@ class GAT(Conv):
         batch = inputs.batch
         h = self.linear(x).unflatten(1, (self.heads, -1))
         values = batch.at_source(h)
-        if inputs.edge_state is not None:
-            values = values + inputs.edge_state.unflatten(1, (self.heads, -1))
+        if (edge_rows := inputs.edge_rows) is not None:
+            values = values + edge_rows.unflatten(1, (self.heads, -1))
         at_target = (h * self.target).sum(-1)
         score = nn.functional.leaky_relu((values * self.source).sum(-1) + batch.at_target(at_target), 0.2)
         self_score = nn.functional.leaky_relu((h * self.source).sum(-1) + at_target, 0.2)

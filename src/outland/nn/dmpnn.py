@@ -8,6 +8,7 @@ from outland.graphs import Features, GraphBatch
 from outland.nn.base import Encoder, Pool
 from outland.nn.layers import Dropout, FeatureEncoder, linear_before, linear_norm, norm
 from outland.nn.settings import BackboneSettings
+from outland.ops import Rows, dense_rows
 
 
 class BondEncoder(Encoder):
@@ -34,7 +35,7 @@ class BondEncoder(Encoder):
         self.norm = norm(width, settings.batch_norm)
         self.dropout = Dropout(settings.dropout)
 
-    def edge_states(self, batch: GraphBatch) -> list[Tensor]:
+    def edge_states(self, batch: GraphBatch) -> list[Rows]:
         """Edge features as vectors, in a list of one; none where edges have no features."""
         return [] if self.edges is None else [self.edges(batch.edge_attr)]
 
@@ -44,14 +45,14 @@ class BondEncoder(Encoder):
         node_weight: Tensor | None = None,
         edge_weight: Tensor | None = None,
         states: Tensor | None = None,
-        edge_states: list[Tensor] | None = None,
+        edge_states: list[Rows] | None = None,
         pool: Pool | None = None,
     ) -> Tensor:
         """Node embeddings `[N, width]`, or what a readout makes of them; the arguments are those of `Encoder`."""
         x = self.entry(batch, node_weight, states)
         first = batch.at_source(self.source(x))
         for edge_state in self.edge_states(batch) if edge_states is None else edge_states:
-            first = first + edge_state
+            first = first + dense_rows(edge_state)
         has_reverse = batch.has_reverse[:, None].to(x.dtype)
         h = self._weighted(first, edge_weight)
         for _ in range(self.settings.layers - 1):

@@ -9,6 +9,7 @@ from outland.nn.convs import CONVS, Conv, LayerInputs
 from outland.nn.layers import Dropout, FeatureEncoder, fold_batch_norm, linear_before, linear_norm, norm
 from outland.nn.readout import LINEAR
 from outland.nn.settings import BackboneSettings
+from outland.ops import Rows
 
 
 class NodeEncoder(Encoder):
@@ -32,9 +33,9 @@ class NodeEncoder(Encoder):
         self.virtual = VirtualNode(settings) if settings.virtual_node and settings.layers > 1 else None
         self.join = nn.Linear(width * settings.layers, width) if settings.jumping == "concat" else None
 
-    def edge_states(self, batch: GraphBatch) -> list[Tensor]:
+    def edge_states(self, batch: GraphBatch) -> list[Rows]:
         """Edge features as vectors `[E, d]` for each layer; none where edges have no features."""
-        return [] if self.edges is None else [encode(batch.edge_attr) for encode in self.edges]
+        return [] if self.edges is None else [encode(batch.edge_attr, lookup=True) for encode in self.edges]
 
     def forward(
         self,
@@ -42,13 +43,13 @@ class NodeEncoder(Encoder):
         node_weight: Tensor | None = None,
         edge_weight: Tensor | None = None,
         states: Tensor | None = None,
-        edge_states: list[Tensor] | None = None,
+        edge_states: list[Rows] | None = None,
         pool: Pool | None = None,
     ) -> Tensor:
         """Node embeddings `[N, width]`, or what a readout makes of them; the arguments are those of `Encoder`."""
         x = self.entry(batch, node_weight, states)
         edge_states = self.edge_states(batch) if edge_states is None else edge_states
-        no_states: list[Tensor | None] = [None] * len(self.convs)
+        no_states: list[Rows | None] = [None] * len(self.convs)
         initial, outputs = x, []
         memory = None if self.virtual is None else self.virtual.start(batch)
         ends_in_relu = not self.settings.residual and memory is None  # nothing is added after it

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from outland import ops
 from outland.graphs import Features, GraphBatch
-from outland.ops import DropoutDraws, DropoutSeeds, NormState, activate, embedding_sum
+from outland.ops import DropoutDraws, DropoutSeeds, NormState, Rows, activate, embedded_rows, embedding_sum
 
 
 class Dropout(nn.Module):
@@ -175,10 +175,10 @@ class FeatureEncoder(nn.Module):
         elif width is not None:
             self.linear = nn.Linear(features.width, width, bias=bias)
 
-    def forward(self, values: Tensor) -> Tensor:
-        """`[rows, columns]` to `[rows, out_width]`."""
+    def forward(self, values: Tensor, lookup: bool = False) -> Rows:
+        """`[rows, columns]` to `[rows, out_width]`; `lookup` for operations that look up embeddings themselves."""
         if self.table is not None:
-            return embedding_sum(self.table.weight, values, self.offsets)
+            return (embedded_rows if lookup else embedding_sum)(self.table.weight, values, self.offsets)
         return values if self.linear is None else self.linear(values)
 
 

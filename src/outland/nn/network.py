@@ -9,6 +9,7 @@ from outland.nn.layers import Dropout, linear_before, linear_norm, norm
 from outland.nn.masker import Mask
 from outland.nn.readout import Readout
 from outland.nn.settings import BackboneSettings
+from outland.ops import Rows
 
 
 class Head(nn.Module):
@@ -54,7 +55,7 @@ class GraphNet(nn.Module):
         batch: GraphBatch,
         mask: Mask | None = None,
         states: Tensor | None = None,
-        edge_states: list[Tensor] | None = None,
+        edge_states: list[Rows] | None = None,
     ) -> Tensor:
         """Graph embeddings `[B, d]`; the mask weighs node inputs and messages, and nodes as the `Readout` says."""
         node, edge = (None, None) if mask is None else (mask.node, mask.edge)
@@ -70,7 +71,7 @@ class GraphNet(nn.Module):
         batch: GraphBatch,
         mask: Mask | None = None,
         states: Tensor | None = None,
-        edge_states: list[Tensor] | None = None,
+        edge_states: list[Rows] | None = None,
     ) -> Tensor:
         """Logits `[B, outputs]`."""
         logits: Tensor = self.head(self.embed(batch, mask, states, edge_states), batch)

@@ -15,6 +15,17 @@ from outland.ops.masks import mask_weights
 from outland.ops.norm import NormState, batch_norm
 from outland.ops.pair import pair_linear, pair_scores
 from outland.ops.readout import attention_pool, logsumexp_pool, max_pool
-from outland.ops.rows import embedding_sum, gather_rows, masked_mean, pool, scale_rows, scatter_rows
+from outland.ops.rows import (
+    EmbeddedRows,
+    Rows,
+    dense_rows,
+    embedded_rows,
+    embedding_sum,
+    gather_rows,
+    masked_mean,
+    pool,
+    scale_rows,
+    scatter_rows,
+)
 from outland.ops.segment_norm import segment_norm
 from outland.ops.weights import Descent, TableLayout, dependence_terms, descend_weights, simplex

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from outland.ops.csr import EdgeCSR, Edges, prefers_csr
 from outland.ops.dispatch import op
-from outland.ops.rows import csr_matmul, gather_rows, scatter_rows, widen, without_autocast
+from outland.ops.rows import Rows, csr_matmul, dense_rows, gather_rows, scatter_rows, widen, without_autocast
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
@@ -35,7 +35,7 @@ def gin_aggregate(
     eps: Tensor,
     edges: Edges,
     weight: Tensor | None = None,
-    edge_state: Tensor | None = None,
+    edge_state: Rows | None = None,
     nonnegative: bool = False,
 ) -> Tensor:
     r"""Aggregation of GIN, :math:`(1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})`.
@@ -45,7 +45,7 @@ def gin_aggregate(
     """
     if edge_state is None:  # a message is its source's row, so none is written
         return (1 + eps) * x + sum_neighbours(x if nonnegative else x.relu(), edges, weight)
-    messages = (gather_rows(x, edges.edge_index[0], edges.outgoing) + edge_state).relu()
+    messages = (gather_rows(x, edges.edge_index[0], edges.outgoing) + dense_rows(edge_state)).relu()
     return (1 + eps) * x + scatter_rows(_weighted(messages, weight), edges.edge_index[1], len(x), edges.incoming)
 
 

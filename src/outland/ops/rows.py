@@ -6,7 +6,7 @@ the rows grouped, each group is one sum, always in the same order.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from outland.ops.csr import EdgeCSR, Segments, flatten_rows, prefers_csr
-from outland.ops.dispatch import op
+from outland.ops.dispatch import is_supported, op
 
 SegmentSum = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 _SUM = 0  # of the modes of an embedding bag
@@ -76,7 +76,7 @@ def scale_rows(x: Tensor, weight: Tensor) -> Tensor:
     return x * weight[:, None]
 
 
-@op("outland.ops.triton.rows:embedding_sum")
+@op("outland.ops.triton.embeddings:embedding_sum")
 def embedding_sum(table: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     """Sums of the embeddings of the categories `values` `[N, k]`: `[N, d]`.
 
@@ -86,6 +86,28 @@ def embedding_sum(table: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     if torch.is_grad_enabled():
         return functional.embedding(rows, table).sum(1)
     return functional.embedding_bag(rows, table, mode="sum")  # the same sums, and no row is written for each category
+
+
+class EmbeddedRows(NamedTuple):
+    """Rows `[N, d]` that are not written: the arguments of `embedding_sum`, for operations that look them up."""
+
+    table: Tensor
+    values: Tensor
+    offsets: Tensor
+
+
+Rows = Tensor | EmbeddedRows
+
+
+def embedded_rows(table: Tensor, values: Tensor, offsets: Tensor) -> Rows:
+    """`embedding_sum`; where there are kernels its rows are not written, for these look embeddings up."""
+    rows = EmbeddedRows(table, values, offsets)
+    return rows if is_supported(table) else dense_rows(rows)
+
+
+def dense_rows(rows: Rows) -> Tensor:
+    """The rows in one tensor `[N, d]`."""
+    return embedding_sum(*rows) if isinstance(rows, EmbeddedRows) else rows
 
 
 class GatherRows(torch.autograd.Function):

@@ -18,9 +18,15 @@ _GRAD_COLUMNS = 512  # few programs, for each waits for one read after another: 
 
 def pair_linear(h: Tensor, weight: Tensor, bias: Tensor | None, edges: Edges) -> Tensor:
     """See `ops.pair_linear`."""
-    scores = functional.linear(h, weight.reshape(-1, h.shape[1]))  # of each output as a source, then as a target
+    scores = map_ends(h, weight)
     bias = scores.new_zeros(len(weight)) if bias is None else bias
-    return _PairSum.apply(scores.contiguous(), bias, edges)
+    return _PairSum.apply(scores, bias, edges)
+
+
+def map_ends(h: Tensor, weight: Tensor) -> Tensor:
+    """All outputs of every node as a source, then as a target `[N, 2k]`."""
+    ends = weight.unflatten(1, (2, -1)).transpose(0, 1).flatten(0, 1)
+    return functional.linear(h, ends).contiguous()
 
 
 class _PairSum(torch.autograd.Function):
@@ -57,9 +63,9 @@ def _pair_sum_forward(scores, bias, edge_index, out, edges, width, R: tl.constex
     mask = in_edges[:, None] & in_width[None, :]
     source = tl.load(edge_index + edge, mask=in_edges, other=0)
     target = tl.load(edge_index + edges + edge, mask=in_edges, other=0)
-    at_source = scores + source[:, None] * (2 * width) + 2 * column[None, :]
+    at_source = scores + source[:, None] * (2 * width) + column[None, :]
     total = tl.load(at_source, mask=mask, other=0).to(tl.float32)
-    at_target = scores + target[:, None] * (2 * width) + 2 * column[None, :] + 1
+    at_target = scores + target[:, None] * (2 * width) + width + column[None, :]
     total += tl.load(at_target, mask=mask, other=0).to(tl.float32)
     total += tl.load(bias + column, mask=in_width, other=0).to(tl.float32)[None, :]
     tl.store(out + edge.to(tl.int64)[:, None] * width + column[None, :], total, mask=mask)
@@ -86,6 +92,6 @@ def _pair_sum_backward(
     IN: tl.constexpr, OUT: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     node, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
-    offset, in_width = grad_scores + node * 2 * width + 2 * column, column < width
+    offset, in_width = grad_scores + node * 2 * width + column, column < width
     tl.store(offset, _sum_grads(grad, rowptr_out, perm_out, node, column, width, OUT, K, C), mask=in_width)
-    tl.store(offset + 1, _sum_grads(grad, rowptr_in, perm_in, node, column, width, IN, K, C), mask=in_width)
+    tl.store(offset + width, _sum_grads(grad, rowptr_in, perm_in, node, column, width, IN, K, C), mask=in_width)

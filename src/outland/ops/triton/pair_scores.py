@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from outland.ops.csr import EdgeCSR, Edges
 from outland.ops.triton.aggregate import edge_at
+from outland.ops.triton.pair import map_ends
 from outland.ops.triton.rows import rows_at_once
 
 _EDGES, _COLUMNS = 32, 64  # of a tile forward
@@ -25,8 +25,7 @@ def pair_scores(
     h: Tensor, weight: Tensor, bias: Tensor, last_weight: Tensor, last_bias: Tensor, edges: Edges
 ) -> Tensor:
     """See `ops.pair_scores`, for one score an edge."""
-    ends = weight.unflatten(1, (2, -1)).transpose(0, 1).flatten(0, 1)  # all outputs of a source, then of a target
-    mapped = functional.linear(h, ends).contiguous()
+    mapped = map_ends(h, weight)
     scores: Tensor = _PairScores.apply(mapped, bias, last_weight.flatten(), edges)
     return (scores[:, None] + last_bias).to(mapped.dtype)
 

@@ -1,7 +1,4 @@
-"""Sums of grouped rows, one program a group; means, scaled rows and sums of embeddings, one launch each way.
-
-Embeddings go back by products with zeros and ones, without sorting.
-"""
+"""Sums of grouped rows, one program a group; means and scaled rows, one launch each way."""
 
 from typing import Any
 
@@ -15,7 +12,6 @@ from outland.ops.csr import EdgeCSR, Segments, flatten_rows
 from outland.ops.rows import GatherRows, ScatterRows
 
 _TILE_ROWS = 4  # of scaled rows
-_ROWS, _COLUMNS, _ROWS_EACH = 32, 64, 128  # of embeddings
 
 
 def gather_rows(values: Tensor, index: Tensor, csr: EdgeCSR) -> Tensor:
@@ -202,78 +198,3 @@ def _scale_rows_backward(
             total += tl.sum(grad_out * tl.load(x + offset, mask=mask, other=0).to(tl.float32), 1)
     if GRAD_WEIGHT:
         tl.store(grad_weight + row, total, mask=in_rows)
-
-
-def embedding_sum(table: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
-    """See `ops.embedding_sum`; under autocast in its precision, as the layers after it would round."""
-    return _EmbeddingSum.apply(values.contiguous(), offsets, table)
-
-
-class _EmbeddingSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, offsets: Tensor, table: Tensor) -> Tensor:
-        rows, width = len(values), table.shape[1]
-        kind = table.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else table.dtype
-        out = table.new_empty(rows, width, dtype=dtype)
-        if rows:
-            grid = (triton.cdiv(rows, _ROWS), triton.cdiv(width, _COLUMNS))
-            _embedding_sum_forward[grid](values, offsets, table, out, rows, width, values.shape[1], _ROWS, _COLUMNS)
-        ctx.save_for_backward(values, offsets)
-        ctx.entries = len(table)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        values, offsets = ctx.saved_tensors
-        rows, width = grad.shape
-        most_blocks = 64 if ctx.entries > 64 else 256  # each writes a table
-        rows_each = max(_ROWS_EACH, triton.cdiv(triton.cdiv(rows, most_blocks), _ROWS) * _ROWS)
-        blocks = triton.cdiv(rows, rows_each)
-        partial = grad.new_empty(blocks, ctx.entries, width, dtype=torch.float32)
-        entries = max(16, triton.next_power_of_2(ctx.entries))
-        tile_entries = min(entries, 64)
-        if rows:
-            _embedding_sum_backward[blocks, triton.cdiv(width, _COLUMNS), entries // tile_entries](
-                values, offsets, grad.contiguous(), partial, rows, width, ctx.entries, rows_each, values.shape[1],
-                tile_entries, _ROWS, _COLUMNS,
-            )  # fmt: skip
-        return None, None, partial.sum(0) if blocks != 1 else partial[0]
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _embedding_sum_forward(
-    values, offsets, table, out, rows, WIDTH: tl.constexpr, COUNT: tl.constexpr, R: tl.constexpr, C: tl.constexpr
-):  # fmt: skip
-    row, column = tl.program_id(0) * R + tl.arange(0, R), tl.program_id(1) * C + tl.arange(0, C)
-    in_rows = row < rows
-    mask = in_rows[:, None] & (column < WIDTH)[None, :]
-    total = tl.zeros((R, C), tl.float32)
-    for feature in tl.static_range(COUNT):
-        entry = tl.load(values + row * COUNT + feature, mask=in_rows, other=0).to(tl.int64) + tl.load(offsets + feature)
-        total += tl.load(table + entry[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
-    tl.store(out + row.to(tl.int64)[:, None] * WIDTH + column[None, :], total, mask=mask)
-
-
-@triton.jit(do_not_specialize=["rows", "rows_each"])
-def _embedding_sum_backward(
-    values, offsets, grad, partial, rows, WIDTH: tl.constexpr, entries, rows_each, COUNT: tl.constexpr,
-    V: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
-):  # fmt: skip
-    block, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
-    entry = tl.program_id(2) * V + tl.arange(0, V)
-    total = tl.zeros((V, C), tl.float32)
-    for start in range(0, rows_each, R):
-        row = block * rows_each + start + tl.arange(0, R)
-        in_rows = row < rows
-        mask = in_rows[:, None] & (column < WIDTH)[None, :]
-        grad_out = tl.load(grad + row.to(tl.int64)[:, None] * WIDTH + column[None, :], mask=mask, other=0)
-        one_hot = tl.zeros((V, R), tl.float32)
-        for feature in tl.static_range(COUNT):
-            index = tl.load(values + row * COUNT + feature, mask=in_rows, other=0).to(tl.int64)
-            index += tl.load(offsets + feature)
-            one_hot += (index[None, :] == entry[:, None]).to(tl.float32)
-        total += tl.dot(one_hot, grad_out.to(tl.float32), input_precision="ieee")
-    offset = (block * entries + entry[:, None]) * WIDTH + column[None, :]
-    tl.store(partial + offset, total, mask=(entry < entries)[:, None] & (column < WIDTH)[None, :])
