@@ -28,7 +28,7 @@ def _costs() -> Any:
 
 
 def gpu_load(spec: RunSpec) -> Load:
-    """Seconds of the whole device that a run takes among others, and the share of the device that it uses alone."""
+    """Seconds of the whole device that a run takes among others, the share that it uses alone, and its steps."""
     costs = _costs()
     step, scoring = _erm_ms(spec)
     method = costs["methods"].get(f"{spec.method}:{spec.preset}") or costs["methods"].get(spec.method, {})
@@ -38,7 +38,8 @@ def gpu_load(spec: RunSpec) -> Load:
     steps = math.ceil(size.train / spec.train.batch_size)
     seconds = costs["seconds_a_run"] + spec.train.epochs * (steps * step + scoring) / 1000
     share, rows = costs["share"], min(spec.train.batch_size, size.train) * size.nodes * spec.backbone.width / 300
-    return Load(seconds, min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"]))
+    part = min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"])
+    return Load(seconds, part, steps=spec.train.epochs * steps)
 
 
 def _size(spec: RunSpec) -> DatasetSize:

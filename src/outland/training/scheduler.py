@@ -30,10 +30,12 @@ class Load:
     Args:
         seconds: of the whole device.
         share: of the device that it can use while it runs alone.
+        steps: of its training.
     """
 
     seconds: float = 1.0
     share: float = CAPACITY / WIDTH
+    steps: int = 1
 
 
 @dataclass
@@ -59,12 +61,14 @@ class ActiveRun:
         run, steps: the run, and what carries it out.
         started: when, by `time.monotonic`.
         device_seconds: its part of the time since then, which is divided among the runs that are active.
+        weight: of its part; runs take their steps in turn, so that it is what a step costs.
     """
 
     run: Run
     steps: Generator[Event, None, None]
     started: float = field(default_factory=time.monotonic)
     device_seconds: float = 0.0
+    weight: float = 1.0
 
 
 class MemoryBudget:
@@ -161,10 +165,11 @@ class Scheduler:
         return run.device_seconds
 
     def _divide_time(self) -> None:
-        """Divide what has passed since the last call among the runs that are active."""
+        """Divide what has passed since the last call among the runs that are active, by what their steps cost."""
         now = time.monotonic()
+        total = sum(active.weight for active in self.active.values())
         for active in self.active.values():
-            active.device_seconds += (now - self._divided_until) / len(self.active)
+            active.device_seconds += (now - self._divided_until) * active.weight / total
         self._divided_until = now
 
     def _start_next(self, budget: MemoryBudget) -> bool:
@@ -183,7 +188,8 @@ class Scheduler:
                     return False
                 del self.waiting[position]
                 self._alone = None if self.active or budget.has_garbage else index
-                self.active[index] = self._start(index, restarted)
+                active = self.active[index] = self._start(index, restarted)
+                active.weight = load.seconds / load.steps
                 return True
         return False
 

@@ -18,7 +18,6 @@ from outland.ops.triton.embeddings import (
     ROWS,
     counted_entries,
     embedded_tile,
-    product_precision,
     store_part,
     table_blocks,
 )
@@ -132,7 +131,7 @@ def _table_gradient(
         _table_gradient_parts[grid](
             x, weight, table, values, offsets, grad, edge_index, rowptr, perm, col, parts,
             len(x), table.shape[1], len(table), rows_each, values.shape[1], weight is not None, relu, perm is not None,
-            tile_entries, ROWS, COLUMNS, product_precision(grad),
+            tile_entries, ROWS, COLUMNS, num_stages=1,  # copies ahead of their use would pass L1 by
         )  # fmt: skip
     return parts.sum(0).to(table.dtype)
 
@@ -276,7 +275,7 @@ def _table_gradient_parts(
     x, weight, table, values, offsets, grad, source, rowptr, perm, col, parts,
     nodes, WIDTH: tl.constexpr, entries, rows_each, FEATURES: tl.constexpr,
     WEIGHT: tl.constexpr, RELU: tl.constexpr, PERM: tl.constexpr,
-    V: tl.constexpr, R: tl.constexpr, C: tl.constexpr, PRECISION: tl.constexpr,
+    V: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """The gradient of some entries of the table from a block of edges, grouped by source."""
     column, entry = tl.program_id(1) * C + tl.arange(0, C), tl.program_id(2) * V + tl.arange(0, V)
@@ -293,5 +292,5 @@ def _table_gradient_parts(
         grad_out = tl.load(grad + target[:, None] * WIDTH + column[None, :], mask=mask, other=0).to(tl.float32)
         grad_out = _message_backward(grad_out, message, weight, edge, in_edges, WEIGHT, RELU)
         counts = counted_entries(values, offsets, edge, in_edges, entry, FEATURES, V, R)
-        total += tl.dot(counts, grad_out, input_precision=PRECISION)
+        total += tl.dot(counts, grad_out, input_precision="ieee")
     store_part(parts, total, entry, entries, column, WIDTH)

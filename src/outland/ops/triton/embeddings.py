@@ -8,7 +8,6 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from outland.ops.dispatch import has_tf32
 from outland.ops.triton.norm_kernels import tile_at
 
 ROWS, COLUMNS = 32, 64  # of a tile
@@ -43,7 +42,7 @@ class _EmbeddingSum(torch.autograd.Function):
         if rows:
             _embedding_sum_backward[grid](
                 values, offsets, grad.contiguous(), parts, rows, width, ctx.entries, rows_each, values.shape[1],
-                tile_entries, ROWS, COLUMNS, product_precision(grad),
+                tile_entries, ROWS, COLUMNS,
             )  # fmt: skip
         return None, None, parts.sum(0) if len(parts) != 1 else parts[0]
 
@@ -55,17 +54,12 @@ def table_blocks(like: Tensor, rows: int, entries: int, width: int) -> tuple[Ten
         The parts of blocks of rows, to be added up `[blocks, entries, width]`; the rows of a block; the grid; the
         entries of a program.
     """
-    most_blocks = 64 if entries > 64 else 256  # each writes a table
+    most_blocks = 128 if entries > 64 else 256  # each writes a table
     rows_each = max(_ROWS_EACH, triton.cdiv(triton.cdiv(rows, most_blocks), ROWS) * ROWS)
     blocks, padded = triton.cdiv(rows, rows_each), max(16, triton.next_power_of_2(entries))
     tile_entries = min(padded, 64)
     parts = like.new_empty(blocks, entries, width, dtype=torch.float32)
     return parts, rows_each, (blocks, triton.cdiv(width, COLUMNS), padded // tile_entries), tile_entries
-
-
-def product_precision(values: Tensor) -> str:
-    """How rows are multiplied by small numbers: where there is TF32 in three pieces, which keep their digits."""
-    return "tf32x3" if values.is_cuda and has_tf32(values.device) else "ieee"
 
 
 @triton.jit
@@ -116,7 +110,7 @@ def store_part(parts, total, entry, entries, column, WIDTH: tl.constexpr):
 @triton.jit(do_not_specialize=["rows", "rows_each"])
 def _embedding_sum_backward(
     values, offsets, grad, parts, rows, WIDTH: tl.constexpr, entries, rows_each, COUNT: tl.constexpr,
-    V: tl.constexpr, R: tl.constexpr, C: tl.constexpr, PRECISION: tl.constexpr,
+    V: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     block, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.program_id(2) * V + tl.arange(0, V)
@@ -126,5 +120,5 @@ def _embedding_sum_backward(
         offset, mask = tile_at(rows, row, column, WIDTH)
         grad_out = tl.load(grad + offset, mask=mask, other=0).to(tl.float32)
         counts = counted_entries(values, offsets, row, row < rows, entry, COUNT, V, R)
-        total += tl.dot(counts, grad_out, input_precision=PRECISION)
+        total += tl.dot(counts, grad_out, input_precision="ieee")
     store_part(parts, total, entry, entries, column, WIDTH)
