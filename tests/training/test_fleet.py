@@ -76,6 +76,7 @@ def test_seconds_are_those_of_steps_and_evaluations_divided_among_the_runs(cache
     """
     clock = [0.0]
     monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda seconds: None))
+    monkeypatch.setattr(scheduler, "MOST_SKIPPED", 0.0)
 
     def load(*given):
         clock[0] += 100.0

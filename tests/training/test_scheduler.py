@@ -48,6 +48,12 @@ def clock(monkeypatch):
     return now
 
 
+@pytest.fixture
+def in_step(monkeypatch):
+    """Runs that begin together skip no turns."""
+    monkeypatch.setattr(scheduler, "MOST_SKIPPED", 0.0)
+
+
 def test_the_longest_start_first_and_all_end():
     fleet = Fleet([Load(seconds) for seconds in (3.0, 10.0, 1.0, 7.0)], width=1)
     result = fleet.run()
@@ -65,33 +71,34 @@ def test_runs_of_equal_length_start_in_their_order():
 
 
 def test_runs_that_begin_together_do_not_end_together():
-    """Eight of each of four lengths, four at a time: equal ones would end four at a time throughout."""
-    lengths, ended = [length for length in (24, 18, 12, 6) for _ in range(8)], []
-    turn = [0]
+    """Twelve of forty steps, four at a time, each begun a turn later: they would end four at a time throughout."""
+    turns, left = [0] * 12, []
 
-    def train(index):
-        for _ in range(lengths[index]):
-            yield None
-        ended.append(turn[0])
+    def script(index, step):
+        turns[index] += 1
+        if step == 39:
+            left.append([40 - turns[other] for other in fleet.scheduler.active])
 
-    def start(index, restarted):
-        begun.append(index)
-        return ActiveRun(SimpleNamespace(record=index, was_whole=True), train(index))
+    fleet = Fleet([Load()] * 12, width=4, steps=40, script=script)
+    assert len(fleet.run().records) == 12
+    assert left[0] == [0, 6, 12, 17]  # of 40, 39, 38 and 37 turns they had all, 7/8, 6/8 and 5/8
+    assert max(sum(steps == 0 for steps in others) for others in left) == 1
 
-    begun = []
-    runs = Scheduler([Load(float(length)) for length in lengths], 4, start)
-    advance = runs._advance
 
-    def counted(index, budget):
-        turn[0] += index == min(runs.active)
-        return advance(index, budget)
+def test_time_is_divided_by_what_steps_cost(clock, in_step):
+    """A step of the first takes four seconds of the device, one of the second a second, and both take as many."""
 
-    runs._advance = counted
-    assert sorted(runs.run(MEMORY).records) == list(range(32))
-    assert begun[:4] == [0, 8, 16, 24]  # one of each length
-    assert begun[4:] == sorted(begun[4:])  # and then the longest first
-    together = [ended.count(when) for when in set(ended)]
-    assert sum(count for count in together if count > 2) <= 4
+    def script(index, step):
+        clock[0] += 1.0
+        fleet.taken[index] = [run.device_seconds for run in fleet.scheduler.active.values()]
+
+    fleet = Fleet([Load(400.0, steps=100), Load(50.0, steps=50)], width=2, steps=30, script=script)
+    fleet.taken = {}
+    assert len(fleet.run().records) == 2
+    both, last = fleet.taken[0], fleet.taken[1][-1]
+    assert both[0] / both[1] == pytest.approx(4.0, rel=0.05)
+    assert sum(both) == pytest.approx(clock[0], abs=3.0)
+    assert last == pytest.approx(clock[0] / 5, abs=2.0)
 
 
 def test_shares_of_the_device_are_respected_unless_a_run_is_alone():
@@ -302,7 +309,7 @@ def test_the_first_pace_is_that_of_as_many_runs_as_the_width(clock):
     assert frozenset([0, 1]) in fleet.seen
 
 
-def test_time_is_divided_among_the_runs_that_are_active(clock):
+def test_time_is_divided_among_the_runs_that_are_active(clock, in_step):
     """A step takes six seconds by the clock, and two runs go on at a time: each turn of both costs either six."""
     seconds = {}
 

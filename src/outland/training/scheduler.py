@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from statistics import median
 
 import torch
@@ -19,6 +20,7 @@ from outland.training.runs import Run
 
 WIDTH = 10  # runs at a time on a GPU, at most
 CAPACITY = 5.0  # shares of a device that runs may add up to: small kernels of several fill what one leaves idle
+MOST_SKIPPED = 0.5  # of the turns of the last of those that begin together
 _POLL_SECONDS = 2e-5
 _MARGIN = 1.1  # a run is begun if so many times its estimated time is left, for one that does not end is no result
 
@@ -62,6 +64,7 @@ class ActiveRun:
         started: when, by `time.monotonic`.
         device_seconds: its part of the time since then, which is divided among the runs that are active.
         weight: of its part; runs take their steps in turn, so that it is what a step costs.
+        skipped: share of its turns that it gives to others.
     """
 
     run: Run
@@ -69,6 +72,11 @@ class ActiveRun:
     started: float = field(default_factory=time.monotonic)
     device_seconds: float = 0.0
     weight: float = 1.0
+    skipped: float = 0.0
+
+    def has_turn(self, turn: int) -> bool:
+        """Whether it takes a step in this turn of all runs."""
+        return int((turn + 1) * self.skipped) == int(turn * self.skipped)
 
 
 class MemoryBudget:
@@ -116,8 +124,9 @@ class Scheduler:
     """Runs that wait and runs that are active, as many at a time as the device can use.
 
     Args:
-        loads: of the runs, which are known by their index; the longest start first, but the
-            first ones are of different lengths.
+        loads: of the runs, which are known by their index; the longest start first. The first ones
+            skip some of their turns, each more than the one before: they would all end at the same time
+            otherwise, and so would the next ones, while the host ends and starts runs and the device waits.
         width: how many at a time, at most; lowered when memory runs out.
         start: starts the run at an index, or restarts it after it had to make room for others.
         on_failure: called with the index and the exception of a run that failed.
@@ -134,9 +143,11 @@ class Scheduler:
     ) -> None:
         self.loads, self.width, self._start = loads, width, start
         self._on_failure, self._on_end = on_failure, on_end
-        self.waiting = [(index, False) for index in _starting_order(loads, width)]
+        order = sorted(range(len(loads)), key=lambda index: -loads[index].seconds)
+        self.waiting = [(index, False) for index in order]
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
+        self._has_ended = False  # whether any run has
         self._short_of_memory: set[int] = set()
         self._alone: int | None = None  # the run that has had all memory since it started, if one has
         self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
@@ -145,12 +156,14 @@ class Scheduler:
     def run(self, budget: MemoryBudget) -> FleetResult:
         """Start and advance runs in turn until all have ended, or there is no time for those that wait."""
         try:
-            while True:
+            for turn in count():
                 self._divide_time()
                 if not self._start_next(budget) and not self.active:
                     break
-                events = [self._advance(index, budget) for index in list(self.active)]
-                if self.active and all(event is not None for event in events):
+                indices = [index for index, run in self.active.items() if run.has_turn(turn)]
+                all_have_turns = len(indices) == len(self.active)
+                events = [self._advance(index, budget) for index in indices]
+                if self.active and all_have_turns and all(event is not None for event in events):
                     time.sleep(_POLL_SECONDS)  # all wait for the device
         finally:
             for active in self.active.values():
@@ -189,7 +202,8 @@ class Scheduler:
                 del self.waiting[position]
                 self._alone = None if self.active or budget.has_garbage else index
                 active = self.active[index] = self._start(index, restarted)
-                active.weight = load.seconds / load.steps
+                active.skipped = 0.0 if self._has_ended else MOST_SKIPPED * (len(self.active) - 1) / self.width
+                active.weight = load.seconds / load.steps * (1 - active.skipped)
                 return True
         return False
 
@@ -219,6 +233,7 @@ class Scheduler:
         except Exception as problem:
             self.result.failures[index] = _clear_frames(problem)
         self._divide_time()
+        self._has_ended = True
         del self.active[index], active
         budget.mark_ended()
         if index in self.result.failures:
@@ -241,21 +256,6 @@ class Scheduler:
             self.width = len(self.active) - 1
             say(f"The GPU's memory is full: from here on {self.width} runs at a time", "yellow")
         self.waiting.append((index, True))
-
-
-def _starting_order(loads: Sequence[Load], width: int) -> list[int]:
-    """The longest first, so that none is left over at the end, but those that may begin together of different lengths.
-
-    Equal ones would end together, too, again and again, and while the host ends and starts them all the device waits.
-    """
-    waiting: dict[float, list[int]] = {}  # by length
-    for index in sorted(range(len(loads)), key=lambda index: -loads[index].seconds):
-        waiting.setdefault(loads[index].seconds, []).append(index)
-    lengths = list(waiting)
-    together = min(width, max((int(CAPACITY / load.share + 1e-9) for load in loads), default=1))
-    beginning = [lengths[len(lengths) * position // together] for position in range(min(together, len(loads)))]
-    first = [waiting[length].pop(0) for length in beginning if waiting[length]]
-    return first + [index for indices in waiting.values() for index in indices]
 
 
 def _clear_frames(problem: Exception) -> Exception:
