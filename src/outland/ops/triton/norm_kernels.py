@@ -26,6 +26,12 @@ def _marked_rows(mask, rows, row, MASKED: tl.constexpr):
 
 
 @triton.jit
+def _row_from_last(block, rows_each, start, R: tl.constexpr):
+    """Rows of a tile, from a block's last to its first: what the launch before read last may still be cached."""
+    return block * rows_each + rows_each - R - start + tl.arange(0, R)
+
+
+@triton.jit
 def _marked_tile(mask, rows, row, column, WIDTH: tl.constexpr, MASKED: tl.constexpr):
     """Offsets of a tile's entries, which of them exist, and which are of rows that the mask marks."""
     offset, in_tile = tile_at(rows, row, column, WIDTH)
@@ -139,7 +145,7 @@ def norm_forward(
         tl.store(stats + WIDTH + column, scale, mask=valid)
     gain, shift = _pair(weight, bias, column, valid)
     for start in tl.range(0, rows_each, R, num_stages=S):
-        row = block * rows_each + start + tl.arange(0, R)
+        row = _row_from_last(block, rows_each, start, R)
         offset, in_tile, marked = _marked_tile(mask, rows, row, column, WIDTH, MASKED)
         value = tl.load(x + offset, mask=marked, other=0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] * gain[None, :] + shift[None, :]
@@ -227,7 +233,7 @@ def norm_backward(
     gain, shift = _pair(weight, bias, column, valid)
     grad_mean, product_mean = grad_sum / count, product_sum / count
     for start in tl.range(0, rows_each, R, num_stages=S):
-        row = block * rows_each + start + tl.arange(0, R)
+        row = _row_from_last(block, rows_each, start, R)
         offset, in_tile, marked, scaled = _scaled(x, mask, row, rows, column, mean, scale, WIDTH, MASKED)
         grad_out = _activation_backward(
             grad, offset, marked, scaled, gain, shift, seed, p, salt, row, WIDTH, RELU, DROP, C
