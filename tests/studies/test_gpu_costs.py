@@ -36,6 +36,22 @@ def test_the_runs_of_molhiv_took_what_is_estimated():
     assert estimate == pytest.approx(sum(study["wall_s"] for study in processes), rel=0.1)
 
 
+def test_each_process_of_molhiv_by_size_took_what_is_estimated():
+    processes = [study for name, study in MEASURED["studies"].items() if name.startswith("molhiv-size")]
+    assert sum(study["executed"] for study in processes) == sum(MEASURED["molhiv_size_runs"].values()) == 98
+    runs = MEASURED["molhiv_size_runs"].items()
+    estimate = sum(count * seconds([f"{row}/molhiv-size"], seeds=1) for row, count in runs)
+    assert estimate == pytest.approx(sum(study["wall_s"] for study in processes), rel=0.1)
+
+
+def test_a_method_that_is_another_on_dense_graphs_has_a_cost_of_its_own_there():
+    alone = MEASURED["alone"]
+    ratio = alone["GSAT/cmnist-color"]["step_ms"] / alone["ERM/cmnist-color"]["step_ms"]
+    steps = seconds(["GSAT/cmnist-color"], 1) / seconds(["ERM/cmnist-color"], 1)
+    assert steps == pytest.approx(ratio, rel=0.1)
+    assert seconds(["GSAT/motif-base"], 1) / seconds(["ERM/motif-base"], 1) < 0.8 * ratio
+
+
 def test_as_many_runs_as_the_schedule_admits_are_faster_than_two():
     for name, steps in MEASURED["side by side"].items():
         if name != "about":

@@ -31,7 +31,7 @@ def gpu_load(spec: RunSpec) -> Load:
     """Seconds of the whole device that a run takes among others, the share that it uses alone, and its steps."""
     costs = _costs()
     step, scoring = _erm_ms(spec)
-    method = costs["methods"].get(f"{spec.method}:{spec.preset}") or costs["methods"].get(spec.method, {})
+    method = _method_costs(spec)
     step *= method.get("small" if step < 2 * costs["formula"]["floor_ms"] else "large", 1.0)
     scoring *= method.get("scoring", 1.0)
     size = _size(spec)
@@ -40,6 +40,13 @@ def gpu_load(spec: RunSpec) -> Load:
     share, rows = costs["share"], min(spec.train.batch_size, size.train) * size.nodes * spec.backbone.width / 300
     part = min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"])
     return Load(seconds, part, steps=spec.train.epochs * steps)
+
+
+def _method_costs(spec: RunSpec) -> dict[str, float]:
+    """How many times ERM's step and evaluation: on this dataset, where that differs, else of the preset or method."""
+    methods: dict[str, dict[str, float]] = _costs()["methods"]
+    names = (f"{spec.method}@{spec.dataset}", f"{spec.method}:{spec.preset}", spec.method)
+    return next((methods[name] for name in names if name in methods), {})
 
 
 def _size(spec: RunSpec) -> DatasetSize:
