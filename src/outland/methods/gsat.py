@@ -10,7 +10,7 @@ from outland.methods.base import Method, MethodSettings, Progress, Terms
 from outland.methods.parts.bernoulli import concrete
 from outland.methods.parts.risk import mean_over
 from outland.nn import BackboneSettings, Dropout, GraphNet, Mask
-from outland.nn.layers import pair_linear
+from outland.nn.layers import pair_norm
 from outland.ops import segment_norm
 from outland.settings import Fraction, NonNegative, PositiveInt, settings
 
@@ -141,10 +141,10 @@ class AttentionScore(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Scores `[E]` or `[N]`."""
         if self.over == "edge":
-            hidden, segments = pair_linear(self.first, h, batch), batch.edge_segments
+            segments, hidden = batch.edge_segments, pair_norm(self.first, h, batch, True, self.dropout.draws())
         else:
-            hidden, segments = self.first(h), batch.node_segments
-        hidden = segment_norm(hidden, segments, True, self.dropout.draws())
+            segments = batch.node_segments
+            hidden = segment_norm(self.first(h), segments, True, self.dropout.draws())
         hidden = segment_norm(self.second(hidden), segments, True, self.dropout.draws())
         score: Tensor = self.last(hidden).squeeze(1)
         return score

@@ -187,6 +187,13 @@ def pair_linear(linear: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
     return ops.pair_linear(h, linear.weight, linear.bias, batch.edges)
 
 
+def pair_norm(
+    linear: nn.Linear, h: Tensor, batch: GraphBatch, relu: bool = False, dropout: DropoutDraws | None = None
+) -> Tensor:
+    """`pair_linear`, normalised over the edges of each graph, which takes any bias away; then ReLU and dropout."""
+    return ops.pair_norm(h, linear.weight, batch.edges, batch.edge_segments, relu, dropout)
+
+
 def pair_scores(first: nn.Linear, last: nn.Linear, h: Tensor, batch: GraphBatch) -> Tensor:
     """`last` of the ReLU of `first` of `[h_source, h_target]` for every edge `[E, out]`."""
     return ops.pair_scores(h, first.weight, first.bias, last.weight, last.bias, batch.edges)

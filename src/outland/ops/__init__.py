@@ -13,7 +13,7 @@ from outland.ops.linear import fold_batch_norm, linear_norm
 from outland.ops.losses import Indicator, label_losses, mean_risk, ratio_penalties
 from outland.ops.masks import mask_weights
 from outland.ops.norm import NormState, batch_norm
-from outland.ops.pair import pair_linear, pair_scores
+from outland.ops.pair import pair_linear, pair_norm, pair_scores
 from outland.ops.readout import attention_pool, logsumexp_pool, max_pool
 from outland.ops.rows import (
     EmbeddedRows,

@@ -1,11 +1,15 @@
-"""A linear map of both ends of every edge, and a network of one hidden layer on them."""
+"""A linear map of both ends of every edge; with a norm after it, and as the hidden layer of a network."""
+
+from typing import Any
 
 from torch import Tensor
 from torch.nn import functional
 
-from outland.ops.csr import Edges
+from outland.ops.csr import Edges, Segments
 from outland.ops.dispatch import op
+from outland.ops.dropout import DropoutDraws
 from outland.ops.rows import gather_rows
+from outland.ops.segment_norm import segment_norm
 
 
 @op("outland.ops.triton.pair:pair_linear", lambda h, weight, bias, edges: edges.is_grouped)
@@ -34,3 +38,25 @@ def pair_scores(
     hidden layer `[E, k]`, the largest tensor of all on dense graphs, is nowhere written.
     """
     return functional.linear(pair_linear(h, weight, bias, edges).relu(), last_weight, last_bias)
+
+
+def _is_supported(h: Tensor, weight: Tensor, edges: Edges, segments: Segments, *rest: Any, **named: Any) -> bool:
+    is_grouped = edges.is_grouped and segments.ptr is not None
+    return is_grouped and edges.edge_index.numel() > 0 and len(weight) > 0 and len(segments.sizes) > 0
+
+
+@op("outland.ops.triton.pair_norm:pair_norm", _is_supported)
+def pair_norm(
+    h: Tensor,
+    weight: Tensor,
+    edges: Edges,
+    segments: Segments,
+    relu: bool = False,
+    dropout: DropoutDraws | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`pair_linear` without a bias, then `segment_norm` over the edges of each graph, which are `segments` `[E, k]`.
+
+    The kernel writes no rows but the result: what the norm reads is the largest tensor of all on dense graphs.
+    """
+    return segment_norm(pair_linear(h, weight, None, edges), segments, relu, dropout, eps)
