@@ -66,6 +66,20 @@ def test_wrong_content_is_refused_and_leaves_nothing(tmp_path, home):
     assert list((tmp_path / "set").iterdir()) == []
 
 
+def test_what_could_not_be_fetched_is_not_asked_for_again_until_it_is_there(tmp_path, home):
+    (url, asked), folder = home, DataFolder(tmp_path)
+    file = RawFile("set/a.csv", SHA, url + "/wrong")
+    errors = []
+    for _ in range(3):
+        with pytest.raises(OutlandError, match="is missing") as caught:
+            folder.fetch(file)
+        errors.append(str(caught.value))
+    assert len(asked) == 3  # the first time, with two retries
+    assert len(set(errors)) == 1
+    (tmp_path / "set/a.csv").write_bytes(CONTENT)
+    assert folder.fetch(file) == tmp_path / "set/a.csv"
+
+
 def test_without_network_the_error_says_what_to_put_where(tmp_path):
     file = RawFile("set/a.csv", SHA, "http://127.0.0.1:9/a.csv")
     with pytest.raises(OutlandError, match=rf"{SHA}.*127.0.0.1:9.*{tmp_path}/set/a.csv.*--data"):

@@ -87,7 +87,10 @@ def test_failed_runs_are_listed_and_retried(motif, outland, cache, tmp_path, mon
 
 
 def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path, monkeypatch):
+    asked = []
+
     def refuse(url, output_file, pooch=None):
+        asked.append(url)
         raise OSError("there is no network")
 
     monkeypatch.setattr("outland.storage.raw_files.download", refuse)
@@ -102,6 +105,8 @@ def test_a_run_that_lacked_its_file_is_tried_again_when_asked(outland, tmp_path,
     )
     assert "(10 runs, the first molbbbp-scaffold-covariate-erm-seed0-" in told
     assert f"put it at {tmp_path}/moleculenet/BBBP.csv" in told
+    assert len(asked) <= 3  # by the first of ten runs, with retries
+    assert sum("put it at" in line for line in err.splitlines()) == 5 + 1  # once for each cell, and the summary
     (tmp_path / "moleculenet").mkdir(exist_ok=True)
     (tmp_path / "moleculenet" / "BBBP.csv").write_text("not the published one")
     assert "failed earlier and left alone" in outland(*words)[2]

@@ -29,6 +29,7 @@ class DataFolder:
         named = folder or os.environ.get("OUTLAND_DATA")
         self.is_cache = not named
         self.folder = Path(named) if named else cache_folder() / "raw"
+        self._failed: dict[RawFile, str] = {}  # files that could not be downloaded, and why
 
     def has(self, file: RawFile) -> bool:
         """Whether the file is already there."""
@@ -38,6 +39,7 @@ class DataFolder:
         """Path of the file, downloaded if it is missing; its checksum is right.
 
         A file with another checksum is downloaded again in the user's cache, and refused in a folder the user named.
+        A download that failed is not tried again.
         """
         path = self.folder / file.path
         if path.exists() and (file.sha256 is None or checksum(path) == file.sha256):
@@ -48,13 +50,17 @@ class DataFolder:
                 f"not {file.sha256}; replace or remove it"
             )
         try:
-            self._download(file, path)
+            if file not in self._failed:
+                self._download(file, path)
         except (OSError, ValueError, OutlandError) as problem:
+            is_told = isinstance(problem, OutlandError)
+            self._failed[file] = str(problem) if is_told else f"fetching {file.url} failed ({problem})"
+        if file in self._failed:
             seal = f" (SHA-256 {file.sha256})" if file.sha256 else ""
-            reason = problem if isinstance(problem, OutlandError) else f"fetching {file.url} failed ({problem})"
             raise OutlandError(
-                f"the file {file.path}{seal} is missing and {reason}: put it at {path}, or name its folder with --data"
-            ) from None
+                f"the file {file.path}{seal} is missing and {self._failed[file]}: put it at {path}, "
+                "or name its folder with --data"
+            )
         return path
 
     def _download(self, file: RawFile, path: Path) -> None:

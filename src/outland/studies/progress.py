@@ -37,6 +37,7 @@ class StudyProgress(Callback):
         self.run_cost = run_cost
         self._runs, self._cost, self._done, self._spent = runs, max(cost, 1e-9), 0, 0.0
         self._started, self._next, self._name = time.monotonic(), 0.0, ""
+        self._errors: set[str] = set()
         self._bar = Progress(*_COLUMNS, console=console(), disable=not sys.stderr.isatty())
         self._task = self._bar.add_task("", total=self._cost, runs=0, all=counted(runs, "run"))
         if runs:
@@ -80,7 +81,10 @@ class StudyProgress(Callback):
         self._print_line(last=self._done == self._runs)
 
     def print_error(self, error: str) -> None:
-        """Print an error above the bar."""
+        """Print an error above the bar, the first time that a run meets it."""
+        if error in self._errors:
+            return
+        self._errors.add(error)
         self._bar.console.print(error, style="red", soft_wrap=True, highlight=False, markup=False)
 
     def close(self) -> None:
