@@ -31,7 +31,8 @@ _SECONDS = (
     "runs that shared it at the time, with kernels that were compiled on the way. Later runs had more beside them, "
     "with which a step takes less ([Speed](speed.md)): on molhiv-scaffold ERM, IRM, VREx, GSAT and AIA (paper) are "
     "earlier ones, so that the others look cheaper beside ERM than they are. The earlier records had seconds by the "
-    "clock, which were divided afterwards, by the times at which runs ended."
+    "clock, which were divided afterwards, by the times at which runs ended; those of molhiv-size are divided by what "
+    "a step of each run costs, the others equally."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 
