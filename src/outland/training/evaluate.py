@@ -12,7 +12,7 @@ from outland.training.capture import CapturedProgram, GraphCapture
 from outland.training.metrics import Scorer, Scores, named
 from outland.training.precision import autocast
 
-_MOST_KEPT = 4e8  # bytes of all batches that are kept, about
+_MOST_KEPT, _SHARE_KEPT = 4e8, 0.03  # bytes of all batches that are kept, about; or that share of a GPU's memory
 _NODE_BYTES, _EDGE_BYTES = 32, 64  # of a batch, besides features
 _MOST_ROWS = 1_000_000  # nodes and edges of a batch, about: some methods make a thousand numbers for each
 
@@ -45,6 +45,12 @@ def _batch_bytes(graphs: PackedGraphs, nodes: int, edges: int) -> int:
     return nodes * (graphs.x[:1].nbytes + _NODE_BYTES) + edges * (of_edge + _EDGE_BYTES)
 
 
+def _most_kept(device: torch.device) -> float:
+    """Bytes of batches that a run may keep."""
+    memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+    return max(_MOST_KEPT, _SHARE_KEPT * memory)
+
+
 class Evaluation:
     """Scores a model on every part but the training one, again and again: the batches are always the same.
 
@@ -74,7 +80,7 @@ class Evaluation:
         self._parameters = [parameter.detach() for parameter in method.parameters()]
         self.finite = torch.ones(len(self._parameters), dtype=torch.bool, device=device)  # whether each parameter is
         bytes_kept = _batch_bytes(splits.graphs, sum(plan.nodes), sum(plan.edges))
-        is_kept = capture is not None and bytes_kept <= _MOST_KEPT
+        is_kept = capture is not None and bytes_kept <= _most_kept(device)
         self._kept = list(self._collate()) if is_kept else None
         self._program = CapturedProgram(self._predict_and_score, capture)
 
