@@ -5,9 +5,10 @@ from outland.errors import OutlandError
 from outland.graphs import PackedGraphs
 from outland.nn import BACKBONES, CONVS, BackboneSettings, Mask, build_encoder
 from outland.nn.encoder import NodeEncoder
-from outland.ops import gin_aggregate
+from outland.ops import EmbeddedRows, dense_rows, gin_aggregate, use_kernels
 from tests.conftest import CHEMICAL, REAL, chemical_graphs, odd_graphs, whole
 from tests.nn.cases import OPTIONS, doubled, network, without_edges
+from tests.ops.cases import needs_triton
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
@@ -77,6 +78,24 @@ def test_a_relu_is_left_out_only_where_nothing_is_below_0(options, schema, make,
     monkeypatch.setattr("outland.nn.convs.gin_aggregate", with_relu)
     assert torch.equal(net(batch), expected)
     assert any(asked) is not ("residual" in OPTIONS[options] or "virtual_node" in OPTIONS[options])
+
+
+@needs_triton
+@pytest.mark.skipif(torch.cuda.is_available(), reason="pretends that a CPU is a GPU")
+@pytest.mark.parametrize("kind", CONVS)
+def test_only_gin_looks_up_the_vectors_of_edges_and_only_where_there_are_kernels(kind):
+    net = network(kind, CHEMICAL).float()
+    graphs = whole(PackedGraphs.from_data_list(chemical_graphs()))
+    plain = net.encoder.edge_states(graphs)
+    assert all(isinstance(state, torch.Tensor) for state in plain)
+    expected = net(graphs)
+    with use_kernels(True):
+        states = net.encoder.edge_states(graphs)
+        actual = net(graphs)
+    assert len(states) == len(plain) == net.encoder.settings.layers
+    assert all(isinstance(state, EmbeddedRows) == (kind == "gin") for state in states)
+    assert torch.allclose(dense_rows(states[0]), plain[0], atol=1e-6)
+    assert torch.allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["exact", "padded"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outland.spec import RunSpec
-from outland.studies import find_study
+from outland.studies import find_study, gpu_costs
 from outland.studies.durations import estimate_seconds
 from outland.studies.estimates import run_cost
 from outland.studies.gpu_costs import gpu_load
@@ -36,7 +36,7 @@ def test_the_runs_of_molhiv_took_what_is_estimated():
     assert estimate == pytest.approx(sum(study["wall_s"] for study in processes), rel=0.1)
 
 
-def test_each_process_of_molhiv_by_size_took_what_is_estimated():
+def test_the_processes_of_molhiv_by_size_took_what_is_estimated():
     processes = [study for name, study in MEASURED["studies"].items() if name.startswith("molhiv-size")]
     assert sum(study["executed"] for study in processes) == sum(MEASURED["molhiv_size_runs"].values()) == 98
     runs = MEASURED["molhiv_size_runs"].items()
@@ -44,7 +44,22 @@ def test_each_process_of_molhiv_by_size_took_what_is_estimated():
     assert estimate == pytest.approx(sum(study["wall_s"] for study in processes), rel=0.1)
 
 
-def test_a_method_that_is_another_on_dense_graphs_has_a_cost_of_its_own_there():
+def test_costs_of_a_dataset_come_before_those_of_a_preset_and_these_before_the_methods(monkeypatch):
+    costs = json.loads(json.dumps(gpu_costs._costs()))
+    names = ("aia@motif", "aia:paper", "aia")
+    costs["methods"] |= {name: {"large": 10.0 * (3 - rank), "scoring": 0.0} for rank, name in enumerate(names)}
+    monkeypatch.setattr(gpu_costs, "_costs", lambda: costs)
+    specs = RunSpec.make("motif", "aia:paper"), RunSpec.make("cmnist", "aia:paper"), RunSpec.make("cmnist", "aia")
+    assert [gpu_costs._method_costs(spec)["large"] for spec in specs] == [30.0, 20.0, 10.0]
+
+
+def test_a_step_takes_its_part_of_a_run():
+    spec = RunSpec.make("motif", "erm", changes={"train": {"epochs": 7}})
+    load = gpu_load(spec)
+    assert load.step_seconds * 7 * 36 == pytest.approx(load.seconds)  # 18,000 graphs, 512 a batch
+
+
+def test_a_cost_is_of_the_dataset_where_it_was_measured():
     alone = MEASURED["alone"]
     ratio = alone["GSAT/cmnist-color"]["step_ms"] / alone["ERM/cmnist-color"]["step_ms"]
     steps = seconds(["GSAT/cmnist-color"], 1) / seconds(["ERM/cmnist-color"], 1)

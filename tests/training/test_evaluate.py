@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -48,6 +49,15 @@ def test_batches_of_too_many_bytes_are_not_kept(any_splits, monkeypatch, spare):
     monkeypatch.setattr(sys.modules[Evaluation.__module__], "_MOST_KEPT", size + spare)
     *_, collated = scores_after_a_change(any_splits, GraphCapture(torch.device("cpu")), monkeypatch)
     assert (collated == 0) == (spare == 0)
+
+
+@pytest.mark.parametrize(("memory", "bytes_kept"), [(8e9, 4e8), (1.4e11, 4.2e9)])
+def test_a_large_gpu_keeps_more_batches(monkeypatch, memory, bytes_kept):
+    properties = SimpleNamespace(total_memory=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    most_kept = sys.modules[Evaluation.__module__]._most_kept
+    assert most_kept(torch.device("cuda")) == pytest.approx(bytes_kept)
+    assert most_kept(torch.device("cpu")) == 4e8
 
 
 @pytest.mark.parametrize(("graphs", "size"), [(0.5, 1), (2.5, 2), (100, 4)])

@@ -68,13 +68,71 @@ def test_time_is_divided_by_what_steps_cost(clock, in_step):
         clock[0] += 1.0
         fleet.taken[index] = [run.device_seconds for run in fleet.scheduler.active.values()]
 
-    fleet = Fleet([Load(400.0, steps=100), Load(50.0, steps=50)], width=2, steps=30, script=script)
+    fleet = Fleet([Load(400.0, step_seconds=4.0), Load(50.0)], width=2, steps=30, script=script)
     fleet.taken = {}
     assert len(fleet.run().records) == 2
     both, last = fleet.taken[0], fleet.taken[1][-1]
     assert both[0] / both[1] == pytest.approx(4.0, rel=0.05)
     assert sum(both) == pytest.approx(clock[0], abs=3.0)
     assert last == pytest.approx(clock[0] / 5, abs=2.0)
+
+
+def test_steps_that_are_skipped_are_not_paid_for(clock):
+    """The second of two takes three steps where the first takes four, each a second."""
+    seconds = {}
+
+    def script(index, step):
+        clock[0] += 1.0
+        seconds[index, step] = fleet.scheduler.active[index].device_seconds
+
+    fleet = Fleet([Load()] * 2, width=2, steps=40, script=script)
+    assert len(fleet.run().records) == 2
+    assert seconds[0, 39] == pytest.approx(39, abs=1.0)  # before its last step
+    assert seconds[1, 29] == pytest.approx(29, abs=1.0)
+    assert seconds[1, 39] == pytest.approx(39, abs=1.0)
+
+
+def test_time_in_which_none_takes_a_step_is_divided_equally(clock, in_step, monkeypatch):
+    """A step takes a second; then both wait for the device for ten seconds, and the first for ten more."""
+    event, naps = object(), []
+
+    def sleep(seconds):
+        naps.append(fleet.scheduler.active.copy())
+        clock[0] += 10.0
+
+    monkeypatch.setattr(scheduler.time, "sleep", sleep)
+
+    def train(index):
+        yield script(index)
+        while len(naps) < 2 - index:
+            yield event
+        last[index] = fleet.scheduler.device_seconds(fleet.scheduler.active[index])
+
+    def script(index):
+        clock[0] += 1.0
+
+    last, fleet = {}, Fleet([Load(step_seconds=5.0), Load()], width=2)
+    fleet.train = train
+    assert len(fleet.run().records) == 2
+    assert [len(active) for active in naps] == [2, 1]
+    assert last[1] == pytest.approx(1.0 + 5.0, abs=0.5)
+    assert sum(last.values()) == pytest.approx(clock[0], abs=0.5)
+
+
+def test_runs_skip_turns_until_one_has_ended_and_none_that_begins_later():
+    skipped = {}
+
+    def script(index, step):
+        skipped[index] = fleet.scheduler.active[index].skipped
+        if index == 0:
+            raise OSError("its file is missing")
+
+    fleet = Fleet([Load(9.0 - index) for index in range(6)], width=4, steps=20, script=script)
+    result = fleet.run()
+    assert (sorted(result.records), list(result.failures)) == ([1, 2, 3, 4, 5], [0])
+    assert [skipped[index] for index in range(1, 4)] == [0.0, 0.125, 0.25]  # of those beside it when each began
+    assert skipped[4] == 0.375
+    assert skipped[5] == 0.0
 
 
 def test_shares_of_the_device_are_respected_unless_a_run_is_alone():

@@ -6,6 +6,7 @@ that edge. No hooks: a mask that is passed in is a mask that acts.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,8 @@ class LayerInputs:
 class Conv(nn.Module):
     """A message-passing layer: node states `[N, inputs]` to `[N, width]`; `depth` is 1 for the first layer."""
 
+    looks_up_edges: ClassVar[bool] = False  # whether it takes edge features as `EmbeddedRows`
+
     def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
         super().__init__()
 
@@ -65,6 +68,8 @@ class GIN(Conv):
 
     .. math:: x'_i = \mathrm{MLP}\Big((1+\epsilon)\,x_i + \sum_{j \to i} w_{ji}\,\mathrm{ReLU}(x_j + e_{ji})\Big)
     """
+
+    looks_up_edges = True
 
     def __init__(self, inputs: int, settings: BackboneSettings, depth: int, before_norm: bool = False) -> None:
         super().__init__(inputs, settings, depth, before_norm)

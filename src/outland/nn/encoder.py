@@ -35,7 +35,8 @@ class NodeEncoder(Encoder):
 
     def edge_states(self, batch: GraphBatch) -> list[Rows]:
         """Edge features as vectors `[E, d]` for each layer; none where edges have no features."""
-        return [] if self.edges is None else [encode(batch.edge_attr, lookup=True) for encode in self.edges]
+        lookup = CONVS[self.settings.kind].looks_up_edges
+        return [] if self.edges is None else [encode(batch.edge_attr, lookup) for encode in self.edges]
 
     def forward(
         self,

@@ -53,8 +53,8 @@ class DataFolder:
             if file not in self._failed:
                 self._download(file, path)
         except (OSError, ValueError, OutlandError) as problem:
-            is_told = isinstance(problem, OutlandError)
-            self._failed[file] = str(problem) if is_told else f"fetching {file.url} failed ({problem})"
+            has_sentence = isinstance(problem, OutlandError)
+            self._failed[file] = str(problem) if has_sentence else f"fetching {file.url} failed ({problem})"
         if file in self._failed:
             seal = f" (SHA-256 {file.sha256})" if file.sha256 else ""
             raise OutlandError(

@@ -28,7 +28,7 @@ def _costs() -> Any:
 
 
 def gpu_load(spec: RunSpec) -> Load:
-    """Seconds of the whole device that a run takes among others, the share that it uses alone, and its steps."""
+    """Seconds of the whole device that a run and a step of it take among others, and the share that it uses alone."""
     costs = _costs()
     step, scoring = _erm_ms(spec)
     method = _method_costs(spec)
@@ -38,12 +38,12 @@ def gpu_load(spec: RunSpec) -> Load:
     steps = math.ceil(size.train / spec.train.batch_size)
     seconds = costs["seconds_a_run"] + spec.train.epochs * (steps * step + scoring) / 1000
     share, rows = costs["share"], min(spec.train.batch_size, size.train) * size.nodes * spec.backbone.width / 300
-    part = min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"])
-    return Load(seconds, part, steps=spec.train.epochs * steps)
+    used = min(1.0, share["floor"] * max(1.0, rows / share["rows"]) ** share["power"])
+    return Load(seconds, used, step_seconds=seconds / (spec.train.epochs * steps))
 
 
 def _method_costs(spec: RunSpec) -> dict[str, float]:
-    """How many times ERM's step and evaluation: on this dataset, where that differs, else of the preset or method."""
+    """Step and evaluation relative to ERM's: on this dataset where that was measured, else of the preset or method."""
     methods: dict[str, dict[str, float]] = _costs()["methods"]
     names = (f"{spec.method}@{spec.dataset}", f"{spec.method}:{spec.preset}", spec.method)
     return next((methods[name] for name in names if name in methods), {})

@@ -40,8 +40,8 @@ def run_fleet(
 
     Each gives what it would give alone. A run that fails does not disturb the others; one for which there is no memory
     waits until there is. When training is asked to stop (see `outland.stopping`), each ends its epoch. The seconds in
-    the records are of the device: those by the clock, divided among the runs of this process that were active, by the
-    cost of a step in `loads`.
+    the records are of the device: those by the clock, divided among the runs of this process that were active by the
+    cost of their steps, of which `loads` has estimates.
 
     Args:
         specs: the runs, of any methods and datasets.

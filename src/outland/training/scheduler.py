@@ -20,7 +20,7 @@ from outland.training.runs import Run
 
 WIDTH = 10  # runs at a time on a GPU, at most
 CAPACITY = 5.0  # shares of a device that runs may add up to: small kernels of several fill what one leaves idle
-MOST_SKIPPED = 0.5  # of the turns of the last of those that begin together
+MOST_SKIPPED = 0.5  # share of its turns that a run skips, at most
 _POLL_SECONDS = 2e-5
 _MARGIN = 1.1  # a run is begun if so many times its estimated time is left, for one that does not end is no result
 
@@ -32,12 +32,12 @@ class Load:
     Args:
         seconds: of the whole device.
         share: of the device that it can use while it runs alone.
-        steps: of its training.
+        step_seconds: of the whole device that a step takes.
     """
 
     seconds: float = 1.0
     share: float = CAPACITY / WIDTH
-    steps: int = 1
+    step_seconds: float = 1.0
 
 
 @dataclass
@@ -62,17 +62,23 @@ class ActiveRun:
     Args:
         run, steps: the run, and what carries it out.
         started: when, by `time.monotonic`.
-        device_seconds: its part of the time since then, which is divided among the runs that are active.
-        weight: of its part; runs take their steps in turn, so that it is what a step costs.
-        skipped: share of its turns that it gives to others.
+        step_seconds: estimated seconds of the device that a step takes.
+        skipped: share of its turns that it skips.
+        device_seconds: its part of the time since it started.
+        spent: estimated seconds of the steps that it has taken since the time was last divided.
+        reported: the part that was last reported.
+        is_waiting: whether its next step waits for the device.
     """
 
     run: Run
     steps: Generator[Event, None, None]
     started: float = field(default_factory=time.monotonic)
-    device_seconds: float = 0.0
-    weight: float = 1.0
+    step_seconds: float = 1.0
     skipped: float = 0.0
+    device_seconds: float = 0.0
+    spent: float = 0.0
+    reported: float = 0.0
+    is_waiting: bool = False
 
     def has_turn(self, turn: int) -> bool:
         """Whether it takes a step in this turn of all runs."""
@@ -125,8 +131,8 @@ class Scheduler:
 
     Args:
         loads: of the runs, which are known by their index; the longest start first. The first ones
-            skip some of their turns, each more than the one before: they would all end at the same time
-            otherwise, and so would the next ones, while the host ends and starts runs and the device waits.
+            skip some of their turns, each more than the one before: where launches wait for the device, runs
+            of all lengths take steps at one rate, would end at the same time and so would the next ones.
         width: how many at a time, at most; lowered when memory runs out.
         start: starts the run at an index, or restarts it after it had to make room for others.
         on_failure: called with the index and the exception of a run that failed.
@@ -147,7 +153,6 @@ class Scheduler:
         self.waiting = [(index, False) for index in order]
         self.active: dict[int, ActiveRun] = {}
         self.result = FleetResult()
-        self._has_ended = False  # whether any run has
         self._short_of_memory: set[int] = set()
         self._alone: int | None = None  # the run that has had all memory since it started, if one has
         self._paces: list[float] = []  # of the runs that ended: seconds by the clock for one of their load
@@ -160,11 +165,10 @@ class Scheduler:
                 self._divide_time()
                 if not self._start_next(budget) and not self.active:
                     break
-                indices = [index for index, run in self.active.items() if run.has_turn(turn)]
-                all_have_turns = len(indices) == len(self.active)
-                events = [self._advance(index, budget) for index in indices]
-                if self.active and all_have_turns and all(event is not None for event in events):
-                    time.sleep(_POLL_SECONDS)  # all wait for the device
+                for index in [index for index, run in self.active.items() if run.has_turn(turn)]:
+                    self._advance(index, budget)
+                if self.active and all(run.is_waiting for run in self.active.values()):
+                    time.sleep(_POLL_SECONDS)
         finally:
             for active in self.active.values():
                 with suppress(Exception):  # the others are closed all the same
@@ -173,17 +177,26 @@ class Scheduler:
         return self.result
 
     def device_seconds(self, run: ActiveRun) -> float:
-        """The part of the time that an active run has had so far."""
-        self._divide_time()
-        return run.device_seconds
+        """The part of the time that an active run has had so far, the step that it is in included; it never falls."""
+        run.reported = max(run.reported, run.device_seconds + self._part(run, time.monotonic()))
+        return run.reported
 
     def _divide_time(self) -> None:
-        """Divide what has passed since the last call among the runs that are active, by what their steps cost."""
+        """Divide what has passed since the last call among the runs that are active."""
         now = time.monotonic()
-        total = sum(active.weight for active in self.active.values())
-        for active in self.active.values():
-            active.device_seconds += (now - self._divided_until) * active.weight / total
+        parts = [self._part(run, now) for run in self.active.values()]
+        for run, part in zip(self.active.values(), parts, strict=True):
+            run.device_seconds += part
+            run.spent = 0.0
         self._divided_until = now
+
+    def _part(self, run: ActiveRun, now: float) -> float:
+        """A run's part of the time since it was last divided: by the estimated cost of the steps that each took.
+
+        Equal parts where none took any: then the device is at work on earlier steps of all.
+        """
+        total = sum(active.spent for active in self.active.values())
+        return (now - self._divided_until) * (run.spent / total if total else 1 / len(self.active))
 
     def _start_next(self, budget: MemoryBudget) -> bool:
         """Start a waiting run if there is room, one at a time, so that it shows what each takes; whether one did."""
@@ -202,8 +215,8 @@ class Scheduler:
                 del self.waiting[position]
                 self._alone = None if self.active or budget.has_garbage else index
                 active = self.active[index] = self._start(index, restarted)
-                active.skipped = 0.0 if self._has_ended else MOST_SKIPPED * (len(self.active) - 1) / self.width
-                active.weight = load.seconds / load.steps * (1 - active.skipped)
+                active.step_seconds = load.step_seconds
+                active.skipped = 0.0 if self._paces else MOST_SKIPPED * (len(self.active) - 1) / self.width
                 return True
         return False
 
@@ -217,11 +230,14 @@ class Scheduler:
         pace = median(self._paces[-WIDTH:]) if self._paces else min(self.width, CAPACITY / load.share)
         return not (self.active or self.result.records) or _MARGIN * load.seconds * pace <= seconds_left()
 
-    def _advance(self, index: int, budget: MemoryBudget) -> Event:
-        """Let a run take a step, or note that it has ended; returns what its next step waits for."""
+    def _advance(self, index: int, budget: MemoryBudget) -> None:
+        """Let a run take a step, unless it waits for the device, or note that it has ended."""
         active = self.active[index]
         try:
-            return next(active.steps)
+            active.spent += active.step_seconds
+            active.is_waiting = next(active.steps) is not None
+            active.spent -= active.step_seconds * active.is_waiting
+            return
         except StopIteration:
             self.result.records[index] = active.run.record
             if active.run.was_whole:
@@ -233,14 +249,12 @@ class Scheduler:
         except Exception as problem:
             self.result.failures[index] = _clear_frames(problem)
         self._divide_time()
-        self._has_ended = True
         del self.active[index], active
         budget.mark_ended()
         if index in self.result.failures:
             self._on_failure(index, self.result.failures[index])
         if all(index != waiting for waiting, _ in self.waiting):
             self._on_end(index)
-        return None
 
     def _postpone(self, index: int, budget: MemoryBudget) -> None:
         """Put a run back among those that wait, to resume from its checkpoint; one that had all memory fails.

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from outland.ops.csr import EdgeCSR, Edges
+from outland.ops.csr import Edges
 from outland.ops.rows import EmbeddedRows, Rows
 from outland.ops.triton.embeddings import (
     COLUMNS,
@@ -106,7 +106,7 @@ class _Aggregate(torch.autograd.Function):
         grad_state = grad_rows
         if needs_state and values is not None:
             rows = EmbeddedRows(state, values, offsets)
-            grad_state = _table_gradient(x, weight, rows, grad, ctx.edges.edge_index, ctx.edges.outgoing, ctx.relu)
+            grad_state = _table_gradient(x, weight, rows, grad, ctx.edges, ctx.relu)
         return grad_x, grad_weight, grad_state, total, None, None, None, None
 
 
@@ -116,20 +116,15 @@ def _features(values: Tensor | None) -> int:
 
 
 def _table_gradient(
-    x: Tensor,
-    weight: Tensor | None,
-    rows: EmbeddedRows,
-    grad: Tensor,
-    edge_index: Tensor,
-    outgoing: EdgeCSR,
-    relu: bool,
+    x: Tensor, weight: Tensor | None, rows: EmbeddedRows, grad: Tensor, edges: Edges, relu: bool
 ) -> Tensor:
     """The gradient of the table that edges are embedded by, from that of the sums over neighbours."""
-    (table, values, offsets), (rowptr, perm, col) = rows, outgoing
+    assert edges.outgoing is not None
+    (table, values, offsets), (rowptr, perm, col) = rows, edges.outgoing
     parts, rows_each, grid, tile_entries = table_blocks(grad, len(col), *table.shape)
     if len(col):
         _table_gradient_parts[grid](
-            x, weight, table, values, offsets, grad, edge_index, rowptr, perm, col, parts,
+            x, weight, table, values, offsets, grad, edges.edge_index.contiguous(), rowptr, perm, col, parts,
             len(x), table.shape[1], len(table), rows_each, values.shape[1], weight is not None, relu, perm is not None,
             tile_entries, ROWS, COLUMNS, num_stages=1,  # copies ahead of their use would pass L1 by
         )  # fmt: skip
