@@ -1,4 +1,5 @@
 import pytest
+from rich.console import Console
 
 from outland.datasets import DataFolder
 from outland.errors import OutlandError
@@ -21,6 +22,19 @@ def test_statistics_of_molecules_equal_the_papers_but_for_a_shuffle(cache, data,
     unequal = [(count.column, count.part, count.quantity) for count in counts if not count.equal]
     assert unequal == [("molbbbp-size", part, what) for part in ("val", "test") for what in ("nodes", "edges")]
     assert any("two halves of one shuffled set" in note for note in notes)
+
+
+def test_the_table_shows_the_papers_number_where_it_differs_and_no_markup():
+    columns = [f"{name}-scaffold" for name in ("motif", "other", "cmnist", "molbbbp", "fifth", "molhiv", "last")]
+    ours = (1399.64, 1392.76, 1399.64, 1392.76, 1392.76, None, 1392.76)
+    counts = [Count(column, "train", "edges", 1392.76, value) for column, value in zip(columns, ours, strict=True)]
+    counts += [Count(column, "train", "graphs", 42000, 42000) for column in columns]
+    console = Console(width=80, record=True, markup=False)  # as commands print
+    console.print(counts_table(counts))
+    lines = console.export_text().splitlines()
+    assert sum(line.count("≠ 1392.76") for line in lines) == sum(line.count("1399.64") for line in lines) == 2
+    assert sum(line.count("42000") for line in lines) == 7
+    assert not any("[" in line or "…" in line for line in lines)
 
 
 def test_missing_data_is_a_note_not_a_crash(tmp_path, monkeypatch):

@@ -9,9 +9,10 @@ def test_a_whole_table_says_so_and_what_it_shows():
     assert describe_progress(results) == "All 126 cells are there, 1,254 runs."
     better, worse, planned, rivals, sure = findings(results)
     assert better == (
-        "**Better than ERM** in 6 of 119 comparisons are AIA (released) (+5.0) on motif-base; AIA (released) (+5.0) on "
-        "motif-size; AIA (released) (+5.0) on molbbbp-scaffold; AIA (released) (+5.0) on molbbbp-size; AIA (released) "
-        "(+5.0) on molhiv-scaffold; AIA (released) (+5.0) on molhiv-size."
+        "**Better than ERM** in 6 of 119 comparisons (differences in points, over the seeds that both have) are AIA "
+        "(released) (+5.0) on motif-base; AIA (released) (+5.0) on motif-size; AIA (released) (+5.0) on "
+        "molbbbp-scaffold; AIA (released) (+5.0) on molbbbp-size; AIA (released) (+5.0) on molhiv-scaffold; AIA "
+        "(released) (+5.0) on molhiv-size."
     )
     assert worse == "**Worse than ERM** in none of them; in the other 113 no difference is shown."
     assert "is ahead of it on motif-base (+5.0, p = 1e-05), motif-size (+5.0, p = 1e-05)," in planned
@@ -20,7 +21,7 @@ def test_a_whole_table_says_so_and_what_it_shows():
         "**Against the best other method of the paper**, column by column, it is ahead on motif-base (+5.0, p = 1e-05),"
     )
     assert "at most 5% in a column and 35% in any of the 7" in sure
-    assert "by average rank no two methods are farther apart than the critical difference of 10.0" in sure
+    assert "By average rank no two methods are farther apart than the critical difference of 10.0" in sure
 
 
 def test_cells_that_have_only_begun_are_not_there():
@@ -36,7 +37,7 @@ def test_cells_that_have_only_begun_are_not_there():
 
 def test_ten_seeds_cannot_pass_a_correction_over_all_columns():
     *_, sure = findings(made("covariate", scores, seeds=10))
-    assert "of the 119 comparisons corrected all at once, none would pass (with 10 seeds or fewer none can)" in sure
+    assert "Of the 119 comparisons corrected all at once, none would pass (with 10 seeds or fewer none can)" in sure
 
 
 def test_a_worse_row_is_called_so_and_has_its_number_in_the_table():
@@ -90,7 +91,8 @@ def test_rows_since_the_paper_are_compared_and_counted_by_themselves():
     )
     better, _, planned, rivals, _ = findings(results)
     assert better.startswith(
-        "**Better than ERM** in 8 of 122 comparisons are Evidence (+20.0) and AIA (released) (+5.0) on motif-base;"
+        "**Better than ERM** in 8 of 122 comparisons (differences in points, over the seeds that both have) are "
+        "Evidence (+20.0) and AIA (released) (+5.0) on motif-base;"
     )
     assert "Evidence" not in planned + rivals
     assert "| motif-base | Evidence (+20.0), AIA (released) (+5.0) | – | 17 |" in difference_table(results)

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from outland.errors import OutlandError
 from outland.models.messages import format_score
 from outland.progress import echo, screen
 from outland.training import RunSpec, run_fleet
@@ -35,7 +36,8 @@ def train_several(spec: RunSpec, seeds: int, out: Path, track: str | None, **how
         table.add_row("mean", *(" ± ".join(format_score(value, first.metric) for value in pair) for pair in pairs))
         screen().print(table)
     for number, problem in fleet.failures.items():
-        echo(f"seed {specs[number].seed} failed: {type(problem).__name__}: {problem}", err=True)
+        reason = problem if isinstance(problem, OutlandError) else f"{type(problem).__name__}: {problem}"
+        echo(f"seed {specs[number].seed} failed: {reason}", err=True)
     echo(f"records: {out}/*/record.json")
     if fleet.failures:
         raise typer.Exit(1)

@@ -1,8 +1,6 @@
 """The page of what methods cost, docs/cost.md: seconds and size of every run that the table of results has."""
 
-from dataclasses import replace
-
-from outland.report.findings import describe_progress, device_counts, device_name, devices_phrase, enumerated
+from outland.report.findings import describe_progress, devices_phrase, enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.published import Published, paper_value
 from outland.report.study_text import format_value
@@ -18,9 +16,9 @@ def cost_page(results: Results) -> str:
     rows = [row for row in results.rows if any(cell.row == row for cell in there)]
     parts = ["# Cost", filled(_introduction(results)), filled(describe_progress(results))]
     if there:
-        timed, others = _of_main_device(results)
+        others = sorted(device for device, _ in results.device_counts[1:])
         left_out = f" Runs on {enumerated(others)} are left out." if others else ""
-        parts += ["## Seconds a run", filled(_SECONDS + left_out), _table(timed, rows, columns, SECONDS)]
+        parts += ["## Seconds a run", filled(_SECONDS + left_out), _table(results, rows, columns, SECONDS)]
         parts += ["## Parameters", filled(_PARAMETERS), _table(results, rows, columns, PARAMETERS)]
     return "\n\n".join(parts) + "\n"
 
@@ -31,20 +29,11 @@ _SECONDS = (
     "runs that shared it at the time, with kernels that were compiled on the way. Later runs had more beside them, "
     "with which a step takes less ([Speed](speed.md)): on molhiv-scaffold ERM, IRM, VREx, GSAT and AIA (paper) are "
     "earlier ones, so that the others look cheaper beside ERM than they are. The earlier records had seconds by the "
-    "clock, which were divided afterwards, by the times at which runs ended; those of molhiv-size are divided by what "
-    "a step of each run costs, the others equally."
+    "clock, which were divided afterwards, by the times at which runs ended; those of molhiv-size (but Evidence's) are "
+    "divided by the estimated cost of a step of each run, the others equally. A run of few seconds is mostly its start "
+    "and the compilation that falls to it: those of Molbbbp differ by that, up to twice."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
-
-
-def _of_main_device(results: Results) -> tuple[Results, list[str]]:
-    """The results without runs on other devices than that of most, whose seconds do not compare; and these devices."""
-    main, *others = [device for device, _ in device_counts(results)]
-    records = {
-        name: {index: record for index, record in runs.items() if device_name(record) == main}
-        for name, runs in results.records.items()
-    }
-    return replace(results, records=records), sorted(others)
 
 
 def _introduction(results: Results) -> str:

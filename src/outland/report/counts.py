@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from rich.table import Table
+from rich import box
+from rich.table import Column, Table
+from rich.text import Text
 
 from outland.datasets import DataFolder, find_dataset
 from outland.errors import OutlandError, unknown
@@ -72,17 +74,19 @@ def _counts(splits: Splits, part: str) -> dict[str, float]:
 def counts_table(counts: list[Count]) -> Table:
     """A table for the terminal: our number, and the paper's where it differs."""
     columns = list(dict.fromkeys(count.column for count in counts))
-    headers = (column.replace("-", "\n") for column in columns)
-    table = Table("", *headers, title="Ours, and the paper's where it differs (≠)")
+    headers = (Column(column.replace("-", "\n"), justify="right") for column in columns)
+    title = "Our counts, and below them the paper's where they differ (≠)"
+    table = Table("", *headers, title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for part, quantity in dict.fromkeys((count.part, count.quantity) for count in counts):
         row = [count for count in counts if (count.part, count.quantity) == (part, quantity)]
         table.add_row(f"{part} {quantity}", *(_format(count) for count in row))
     return table
 
 
-def _format(count: Count) -> str:
+def _format(count: Count) -> Text:
     digits = 0 if count.quantity == "graphs" else 2
+    paper = f"{count.paper:.{digits}f}"
     if count.ours is None:
-        return f"[dim]– ({count.paper:.{digits}f})[/]"
-    mark = "[green]=[/]" if count.equal else f"[yellow]≠ {count.paper:.{digits}f}[/]"
-    return f"{count.ours:.{digits}f} {mark}"
+        return Text(f"– ({paper})", style="dim")
+    ours = f"{count.ours:.{digits}f}"
+    return Text(ours, style="green") if count.equal else Text.assemble(ours, (f"\n≠ {paper}", "yellow"))

@@ -59,7 +59,8 @@ def contribution_note(model: TrainedModel, target: int = 0) -> str:
         how = "removed with its edges"
     return (
         f"The contribution of {article} {node} is how far the prediction falls, in {unit}, when it is {how}. It says "
-        "what the model goes by, not what is true."
+        "what the model goes by, not what is true. Contributions do not add up to the prediction: where a model goes "
+        f"by the absence of something, or by size, every {node} may push away from a class that is called with ease."
     )
 
 
@@ -136,7 +137,7 @@ def row_notes(model: TrainedModel, explained: Explained, target: int = 0) -> lis
         if explained.faithfulness is not None:
             unit = contribution_unit(model, target)
             lines.append(faithfulness_sentence(explained.faithfulness, model.kind[:-1], node, unit))
-        if explained.towards == CALLED:
+        if explained.towards == CALLED and node == "atom":
             lines.append("substructures count for the class that each molecule is called; --towards CLASS is for one")
     seen = sum(row.is_training for row in explained.rows)
     return [*which, *lines, *training_rows_notes(seen, len(explained.rows))]

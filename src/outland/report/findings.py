@@ -1,7 +1,6 @@
 """What the numbers of a study say, in sentences: how much is done, who beats the reference, planned tests, ranks."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -9,7 +8,6 @@ from outland.errors import counted
 from outland.studies.comparisons import Comparison, Effect, PlannedTest
 from outland.studies.results import Results
 from outland.studies.statistics import LEVEL, holm, min_p
-from outland.training import RunRecord
 
 
 def enumerated(names: Sequence[str]) -> str:
@@ -21,20 +19,9 @@ def enumerated(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def device_name(record: RunRecord) -> str:
-    """What a run was computed on."""
-    name = str(record.platform.get("device", "an unnamed device"))
-    return "a CPU" if name == "cpu" else name
-
-
-def device_counts(results: Results) -> list[tuple[str, int]]:
-    """The devices that the runs were computed on, with the number of runs, those of most runs first."""
-    return Counter(device_name(record) for runs in results.records.values() for record in runs.values()).most_common()
-
-
 def devices_phrase(results: Results) -> str:
     """What the runs were computed on; of several devices, how many runs on each."""
-    devices = device_counts(results)
+    devices = results.device_counts
     if len(devices) < 2:
         return devices[0][0] if devices else "no device"
     return enumerated([f"{name} ({counted(count, 'run')})" for name, count in devices])
@@ -124,7 +111,8 @@ def _better(results: Results, compared: Mapping[str, Mapping[str, Comparison]]) 
         return f"**No method is shown to be better than {reference}** in any of {counted(number, 'comparison')}."
     count = sum(map(len, cells.values()))
     verb = "is" if count == 1 else "are"
-    return f"**Better than {reference}** in {count} of {counted(number, 'comparison')} {verb} {'; '.join(clauses)}."
+    where = f"{count} of {counted(number, 'comparison')} (differences in points, over the seeds that both have)"
+    return f"**Better than {reference}** in {where} {verb} {'; '.join(clauses)}."
 
 
 def _worse(results: Results, compared: Mapping[str, Mapping[str, Comparison]]) -> str:
@@ -180,9 +168,9 @@ def _certainty(results: Results, compared: Mapping[str, Mapping[str, Comparison]
     if len(compared) > 1:
         chance += f" and {min(100, 100 * LEVEL * len(compared)):.0f}% in any of the {len(compared)}"
     return (
-        f"**How sure that is:** the chance of a false claim is {chance}, as much again by each of the two "
-        f"planned tests; of the {len(tests)} comparisons corrected all at once, {left or 'none'} would pass{few}"
-        f"{_ranked(results)}."
+        f"**How sure that is:** the chance of a false claim is {chance}, and as much again by each of the two "
+        f"planned tests. Of the {len(tests)} comparisons corrected all at once, {left or 'none'} would pass{few}."
+        f"{_ranked(results)}"
     )
 
 
@@ -193,4 +181,4 @@ def _ranked(results: Results) -> str:
         return ""
     apart = sum(second - first > ranking.critical for first, second in combinations(ranking.ranks, 2))
     pairs = f"{counted(apart, 'pair')} of methods {'are' if apart > 1 else 'is'}" if apart else "no two methods are"
-    return f"; and by average rank {pairs} farther apart than the critical difference of {ranking.critical:.1f}"
+    return f" By average rank {pairs} farther apart than the critical difference of {ranking.critical:.1f}."

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from outland.devices import one_thread
 from outland.graphs import Batches, Features, PackedGraphs, Schema, Task
 from outland.methods import Progress, build_method, method_settings
 from outland.nn import BackboneSettings
@@ -63,7 +64,8 @@ def graph_seconds(size: DatasetSize, backbone: BackboneSettings) -> tuple[float,
 def calibrate(device: torch.device | str = "cpu") -> float:
     """Seconds of this machine for one second of the machine of the measurements, from a second of work."""
     reference: float = _resource("unit-costs.json")["reference_seconds"]
-    return time_steps(_REFERENCE, BackboneSettings(), device=device)[0] / reference
+    with one_thread():  # as measured; and several wait for each other where cores are shared
+        return time_steps(_REFERENCE, BackboneSettings(), device=device)[0] / reference
 
 
 def time_steps(

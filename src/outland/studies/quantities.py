@@ -19,6 +19,7 @@ class Quantity:
     relative: bool = False  # to the reference row's of the same seed, in per cent more
     exact: bool = False  # the same for all seeds, so that it has no spread
     tested: bool = True  # whether differences between rows are tested
+    by_device: bool = False  # comparable on one device only: that of most runs counts
 
 
 def _test(record: RunRecord) -> float | None:
@@ -47,6 +48,7 @@ SECONDS = Quantity(
     digits=1,
     sign=-1,
     tested=False,  # they depend on what else the device has to do
+    by_device=True,
 )
 PARAMETERS = Quantity(
     name="parameters",

@@ -1,5 +1,6 @@
 """The table of a study, as far as its runs are done, with tests and ranks."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,12 @@ from outland.studies.statistics import (
     summarize,
 )
 from outland.training import RunRecord
+
+
+def device_name(record: RunRecord) -> str:
+    """What a run was computed on."""
+    name = str(record.platform.get("device", "an unnamed device"))
+    return "a CPU" if name == "cpu" else name
 
 
 @dataclass
@@ -69,6 +76,17 @@ class Results:
         return replace(self, study=replace(self.study, rows=rows), cells=cells)
 
     @property
+    def device_counts(self) -> list[tuple[str, int]]:
+        """The devices that the runs were computed on, with the number of runs, those of most runs first."""
+        records = (record for runs in self.records.values() for record in runs.values())
+        return Counter(map(device_name, records)).most_common()
+
+    @property
+    def main_device(self) -> str | None:
+        """The device of most runs."""
+        return next((device for device, _ in self.device_counts), None)
+
+    @property
     def repeats(self) -> int:
         """Number of seeds or folds a cell."""
         return max((len(cell.specs) for cell in self.cells), default=0)
@@ -110,7 +128,9 @@ class Results:
             measurements = self.measurements.get(name, {})
             values = {run: measurement.values.get(quantity.name) for run, measurement in measurements.items()}
         else:
-            values = {run: quantity.read(record) for run, record in self.records.get(name, {}).items()}
+            records, device = self.records.get(name, {}), self.main_device if quantity.by_device else None
+            runs = {run: record for run, record in records.items() if device in (None, device_name(record))}
+            values = {run: quantity.read(record) for run, record in runs.items()}
         return {run: quantity.scale * value for run, value in values.items() if value is not None}
 
     def summary(self, row: Row, column: Column, quantity: Quantity) -> Summary | None:
