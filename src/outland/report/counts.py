@@ -87,6 +87,6 @@ def _format(count: Count) -> Text:
     digits = 0 if count.quantity == "graphs" else 2
     paper = f"{count.paper:.{digits}f}"
     if count.ours is None:
-        return Text(f"– ({paper})", style="dim")
+        return Text(f"–\n({paper})", style="dim")
     ours = f"{count.ours:.{digits}f}"
     return Text(ours, style="green") if count.equal else Text.assemble(ours, (f"\n≠ {paper}", "yellow"))
