@@ -37,7 +37,7 @@ def test_planned_tests_and_rates_of_error_are_said():
         "Planned test of AIA (released) against the best rival: motif-base +5.00 to ERM (20 seeds, p = 1e-05);" in text
     )
     assert "cmnist-color +5.00 (3 seeds, p = 0.25)" in text
-    assert "a chance of at most 5%, in any of all 7 at most 35%" in text
+    assert "a chance of at most 5%, in any of the 7 at most 35%" in text
     assert "chosen by its test mean, which favours it" in text
     assert "Planned" not in markdown(made("ablation", scores))
 

@@ -80,15 +80,15 @@ def caption(results: Results, quantity: Quantity, second: str = "underlined") ->
     if results.study.reference and quantity.sign and quantity.tested:
         clauses.append(
             f"▲ ▼ better or worse than {results.study.reference}: paired sign-flip test over {results.study.repeats}, "
-            f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results)}"
+            f"Holm's correction over the column, p < 0.05, so that a false one is in {_error_rates(results, quantity)}"
         )
     return "; ".join(clauses) + "."
 
 
-def _error_rates(results: Results) -> str:
-    """How often tests at the level find something where there is nothing: in a column, and in any of them."""
-    number = len(results.columns)
-    overall = f", in any of all {number} at most {min(100, round(100 * LEVEL * number))}%" if number > 1 else ""
+def _error_rates(results: Results, quantity: Quantity) -> str:
+    """How often tests at the level find something where there is nothing: in a column, and in any that has tests."""
+    number = sum(bool(results.comparisons(column, quantity)) for column in results.columns)
+    overall = f", in any of the {number} at most {min(100, round(100 * LEVEL * number))}%" if number > 1 else ""
     return f"a column with a chance of at most {100 * LEVEL:.0f}%{overall}"
 
 
@@ -108,7 +108,7 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
             notes.append(f"Planned test of {study.planned} against {name}: {'; '.join(clauses)}.")
     if notes:
         notes.append(
-            f"A planned test is one a column and not corrected: p < 0.05 by chance alone in {_error_rates(results)}. "
+            f"A planned test is one a column and not corrected: p < 0.05 by chance alone in {_error_rates(results, quantity)}. "
             "The best rival, a method of the paper, is chosen by its test mean, which favours it: a lead over it is "
             "safely shown, a lag is not."
         )
