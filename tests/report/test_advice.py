@@ -95,6 +95,21 @@ def test_flags_by_expected_errors_have_shares_of_their_own(judged):
     assert useless[2].endswith("The flag does not sort errors by more than chance here: do not lean on it.")
 
 
+def test_a_table_with_more_errors_to_expect_than_held_out_rows_is_for_care(judged):
+    """Held-out rows had 11.25 % wrong: 600 of 5 %, 250 of 15 %, 150 of 30 %."""
+    by_flag = (FlagErrors(600, 0.05), FlagErrors(250, 0.15), FlagErrors(150, 0.3))
+    expected = ExpectedError(("uncertainty",), torch.zeros(1, 2), (0.0, 0.0, 0.0), 0.1, 0.2, by_flag, True)
+    model = replace(judged, expected_error=expected)
+    alike, worse = advise(model, report(60, 20, 20)), advise(model, report(45, 30, 25))
+    assert alike[3] == "  By these, expect 12% of this table to be called wrong, where 11% of held-out rows were."
+    assert worse[3] == "  By these, expect 14% of this table to be called wrong, where 11% of held-out rows were."
+    assert (alike[0], worse[0]) == (TRUST, CARE)
+    by_flag = (FlagErrors(600, 0.05), FlagErrors(0, float("nan")), FlagErrors(150, 0.3))
+    unknown = advise(replace(judged, expected_error=replace(expected, by_flag=by_flag)), report(45, 30, 25))
+    assert unknown[0] == TRUST
+    assert not any("expect" in line and "called wrong, where" in line for line in unknown)
+
+
 def test_advice_on_a_model_that_could_not_be_judged_says_so(fitted):
     def last(**rest) -> str:
         return advise(replace(fitted.model_, assessment=assessment(**rest)), report(100))[-1]

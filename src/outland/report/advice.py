@@ -2,6 +2,7 @@
 
 from outland.errors import counted, listed
 from outland.models import Assessment, TrainedModel
+from outland.models.expected_error import FLAGS
 from outland.models.messages import METRICS, chance_sentence, flag_sentences, format_score, rare_sentence
 from outland.models.summary import PartScore
 from outland.models.table_predictions import TableReport
@@ -15,6 +16,7 @@ from outland.shift.two_sample import TwoSample
 _BY_ERROR = ((0.30, 0.60), (0.60, 0.85))
 _BY_DISTANCE = ((0.05, 0.25), (0.15, 0.5))
 _GCS = (0.1, 0.4)
+_MORE_ERRORS = 1.25  # times the error of held-out rows, from which on care is due
 _APART = 0.9  # ROC-AUC from which on a classifier tells a table from training so well that care is due
 _VERDICTS = (
     "Trust it as far as its held-out score.",
@@ -38,6 +40,9 @@ def advise(
         level = max(_level(far, limits[0]), _level(unusual, limits[1]))
         evidence.append(f"{unusual:.0%} of the rows are unusual, that is edge or far, and {far:.0%} far.")
         evidence += flag_sentences(model) if model.expected_error is not None else []
+        if (errors := _mean_errors(model, report)) is not None:
+            level = max(level, int(errors[0] > _MORE_ERRORS * errors[1]))
+            evidence.append(_mean_errors_sentence(model, *errors))
     else:
         level = 1
     if report.with_unseen:
@@ -54,6 +59,25 @@ def advise(
     scores = [] if model.assessment is None else model.assessment.of("test")
     evidence += filter(None, [_held_out_score(scores), chance_sentence(scores), rare_sentence(model)])
     return [_verdict(model, level), *(f"  {line}" for line in evidence)]
+
+
+def _mean_errors(model: TrainedModel, report: TableReport) -> tuple[float, float] | None:
+    """Mean error to expect on a table by its flags, and that on held-out rows; None where flags do not tell."""
+    expected = model.expected_error
+    if expected is None or not expected.sorts or not all(row.rows for row in expected.by_flag):
+        return None
+    rows = sum(row.rows for row in expected.by_flag)
+    here = sum(report.share(flag) * row.error for flag, row in zip(FLAGS, expected.by_flag, strict=True))
+    return here, sum(row.rows * row.error for row in expected.by_flag) / rows
+
+
+def _mean_errors_sentence(model: TrainedModel, here: float, held_out: float) -> str:
+    """What to expect of a table beside what was seen on held-out rows."""
+    if model.classes:
+        return (
+            f"By these, expect {here:.0%} of this table to be called wrong, where {held_out:.0%} of held-out rows were."
+        )
+    return f"By these, expect errors of {here:.3g} on average in this table, where held-out rows had {held_out:.3g}."
 
 
 def _verdict(model: TrainedModel, level: int) -> str:

@@ -108,7 +108,8 @@ def planned_notes(results: Results, quantity: Quantity) -> list[str]:
             notes.append(f"Planned test of {study.planned} against {name}: {'; '.join(clauses)}.")
     if notes:
         notes.append(
-            f"A planned test is one a column and not corrected: p < 0.05 by chance alone in {_error_rates(results, quantity)}. "
+            f"A planned test is one a column and not corrected: p < 0.05 by chance alone in "
+            f"{_error_rates(results, quantity)}. "
             "The best rival, a method of the paper, is chosen by its test mean, which favours it: a lead over it is "
             "safely shown, a lag is not."
         )
