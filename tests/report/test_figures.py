@@ -9,6 +9,9 @@ def test_aia_and_erm_keep_their_colours():
     assert row_colours(many.rows, "ERM")["AIA (released)"] == row_colours(few.rows, "ERM")["AIA"] == 0
     assert row_colours(many.rows, "ERM")["ERM"] == row_colours(few.rows, "ERM")["ERM"] == 1
     assert row_colours(many.rows, "ERM")["DIR"] is None
+    colours = row_colours(many.with_newer().rows, "ERM")
+    assert [name for name, colour in colours.items() if colour == 2] == ["ours Evidence"]
+    assert colours["since the paper LECI"] is None
     assert sorted(row_colours(few.rows, "ERM").values()) == [0, 1, 2, 3, 4]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from outland.report.charts import PALETTE, Bar, Line, bar_chart, graph_chart, line_chart, rank_diagram
 from outland.studies import Column, Row
+from outland.studies.axes import OUR_OWN
 from outland.studies.quantities import Quantity
 from outland.studies.results import Results
 
@@ -37,10 +38,15 @@ def figures(results: Results, pictures: Mapping[str, list[dict[str, Any]]]) -> l
 
 
 def row_colours(rows: Sequence[Row], reference: str) -> dict[str, int | None]:
-    """A colour for every row: AIA and the reference always have theirs; where rows are many, the others share grey."""
+    """A colour for every row: AIA and the reference always have theirs; where rows are many, the others share grey.
+
+    All but methods of our own, which stand apart in tables, too.
+    """
     fixed = {"AIA": _AIA, "AIA (released)": _AIA, reference: _REFERENCE}
     others = list(dict.fromkeys(row.label for row in rows if row.label not in fixed))
-    free = dict(zip(others, range(2, PALETTE), strict=False)) if len(others) <= PALETTE - 2 else {}
+    if len(others) > PALETTE - 2:
+        others = list(dict.fromkeys(row.label for row in rows if row.group == OUR_OWN))
+    free = dict(zip(others, range(2, PALETTE), strict=False))
     return {row.name: fixed.get(row.label, free.get(row.label)) for row in rows}
 
 

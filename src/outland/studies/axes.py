@@ -11,7 +11,8 @@ _PRESETS = {"DIR": "good", "DisC": "released", "AIA": "released"}
 # In the main tables both readings of AIA stand beside the paper's number.
 BOTH_AIA = (Row("AIA (released)", "aia:released", paper="AIA"), Row("AIA (paper)", "aia:paper", paper="AIA"))
 
-EVIDENCE = Row("Evidence", "evidence", group="ours")
+OUR_OWN = "ours"  # group of rows
+EVIDENCE = Row("Evidence", "evidence", group=OUR_OWN)
 
 # Methods since the paper, our own among them, and ERM with the readout that alone makes PrunE independent of size.
 _SINCE = "since the paper"
