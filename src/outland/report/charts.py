@@ -106,7 +106,7 @@ def _to_svg(figure: Any, kind: str, title: str) -> str:
 def line_chart(title: str, lines: Sequence[Line], xlabel: str, ticks: Sequence[str] = ()) -> str:
     """Lines over numbers; with `ticks`, over equally spaced points of these names instead."""
     with _style():
-        axes = _new_axes(264, 200, left=34, right=8, bottom=34, top=26)
+        axes = _new_axes(264, 200, left=34, right=14, bottom=34, top=26)
         axes.set(title=title, xlabel=xlabel)
         axes.margins(x=0)
         axes.locator_params(nbins=5)
