@@ -42,7 +42,7 @@ def test_a_section_has_what_is_there_and_its_comparisons():
     results = made("ablation", some("ERM", "AIA"))
     results.records = {name: runs for name, runs in results.records.items() if "motif" in name}
     title, question, table, caption = study_section(results)
-    assert (title, question) == ("### What each part of AIA is worth", results.study.question)
+    assert (title, question) == ("### What each part of AIA is worth", f"{results.study.question} On a CPU.")
     assert len(table.splitlines()) == 2 + 2
     columns = sum("motif" in column.label for column in results.columns)
     assert table.splitlines()[1].count("---:") == columns > 0

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from outland.errors import counted
-from outland.report.findings import enumerated
+from outland.report.findings import devices_phrase, enumerated
 from outland.report.markdown import filled, pipe_table
 from outland.report.score_tables import score_table
 from outland.report.study_notes import power_note
@@ -47,7 +47,8 @@ def study_section(results: Results) -> list[str]:
         records=results.records,
         measurements=results.measurements,
     )
-    parts = [f"### {results.study.title}", filled(results.study.question)]
+    devices = f" On {devices_phrase(results)}." if results.records else ""
+    parts = [f"### {results.study.title}", filled(results.study.question + devices)]
     for quantity in there:
         table = score_table(here, quantity)
         parts += [f"**{quantity.title}**", table] if len(there) > 1 else [table]
