@@ -1,18 +1,32 @@
 """Devices by name, and the threads of a CPU."""
 
+import os
 import sys
 
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from outland.devices import find_device, one_blas_thread, one_thread
+from outland.devices import busy_cores_note, find_device, one_blas_thread, one_thread
 from outland.errors import OutlandError
 
 
 def test_unknown_device():
     with pytest.raises(OutlandError, match="unknown device 'gpu7'"):
         find_device("gpu7")
+
+
+@pytest.mark.parametrize(
+    ("load", "threads", "is_busy"), [(0.7, 2, False), (0.9, 2, True), (3.0, 2, True), (3.0, 1, False)]
+)
+def test_a_note_says_so_where_others_use_the_cores(monkeypatch, load, threads, is_busy):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    note = busy_cores_note(torch.device("cpu"))
+    assert bool(note) == is_busy
+    assert not is_busy or f"load {load:.1f} on 2 cores" in note
+    assert busy_cores_note(torch.device("cuda")) == ""
 
 
 def blas_threads():

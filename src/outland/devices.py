@@ -1,11 +1,14 @@
 """The device a run computes on, and the threads of a CPU."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from outland.errors import OutlandError, counted
+
+_BUSY = 1.4  # threads at work for each core
 
 
 @contextmanager
@@ -17,6 +20,20 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def busy_cores_note(device: torch.device) -> str:
+    """What to do where other processes use the cores of a CPU: threads of small tensors wait for each other there."""
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    if device.type != "cpu" or threads == 1 or not hasattr(os, "getloadavg"):
+        return ""
+    load = os.getloadavg()[0]  # of the last minute
+    if load + threads <= _BUSY * cores:
+        return ""
+    return (
+        f"This machine has been busy (load {load:.1f} on {counted(cores, 'core')}): if other processes go on, "
+        "training may be several times faster with OMP_NUM_THREADS=1 in the environment"
+    )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import typer
 
 from outland.cli import options
 from outland.errors import OutlandError
+from outland.progress import say
 
 
 def train(
@@ -44,6 +45,7 @@ def train(
     Several processes train one model: torchrun --nproc-per-node 2 -m outland train ...
     """
     from outland.datasets import DataFolder
+    from outland.devices import busy_cores_note, find_device
     from outland.distributed import is_distributed_launch, is_main_process
     from outland.report.dataset_text import print_description
     from outland.report.summaries import print_record
@@ -69,6 +71,8 @@ def train(
     start = options.chosen_recipe(recipe, dataset, table)
     spec = RunSpec.from_words(dataset, method, set_ or [], table=table, recipe=start, **which)
     folder, files = RunFolder(out, spec).path, DataFolder(data)
+    if note := busy_cores_note(find_device(device)):
+        say(note, "yellow")
     with options.stoppable("The same command with --resume goes on from the last checkpoint."):
         if table is not None and is_main_process():
             refuse_symlink(folder)
