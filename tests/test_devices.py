@@ -21,12 +21,11 @@ def test_unknown_device():
 )
 def test_a_note_says_so_where_others_use_the_cores(monkeypatch, load, threads, is_busy):
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    note = busy_cores_note(torch.device("cpu"))
+    note = busy_cores_note(torch.device("cpu"), 2)
     assert bool(note) == is_busy
     assert not is_busy or f"load {load:.1f} on 2 cores" in note
-    assert busy_cores_note(torch.device("cuda")) == ""
+    assert busy_cores_note(torch.device("cuda"), 2) == ""
 
 
 def blas_threads():

@@ -22,9 +22,9 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def busy_cores_note(device: torch.device) -> str:
+def busy_cores_note(device: torch.device, cores: int) -> str:
     """What to do where other processes use the cores of a CPU: threads of small tensors wait for each other there."""
-    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1 or not hasattr(os, "getloadavg"):
         return ""
     load = os.getloadavg()[0]  # of the last minute

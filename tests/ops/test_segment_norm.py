@@ -39,6 +39,7 @@ def test_it_is_instance_norm_graph_by_graph(grouped):
     filled = torch.cat([values, torch.randn(6, 4, dtype=torch.double, device=DEVICE)])
     normed = segment_norm(filled, padded if grouped else padded._replace(ptr=None))
     close(normed[:-6], actual, 1e-12)
+    assert DEVICE.type == "cuda" or torch.equal(normed[:-6], actual)  # a GPU adds by index in any order
     assert not normed[-6:].any()
 
 

@@ -56,6 +56,7 @@ def train(
     from outland.training.run_folder import RunFolder
     from outland.training.runs import run
     from outland.training.trackers import check_tracker, tracked
+    from outland.workers import available_cores
 
     if track is not None:
         check_tracker(track)
@@ -71,7 +72,7 @@ def train(
     start = options.chosen_recipe(recipe, dataset, table)
     spec = RunSpec.from_words(dataset, method, set_ or [], table=table, recipe=start, **which)
     folder, files = RunFolder(out, spec).path, DataFolder(data)
-    if note := busy_cores_note(find_device(device)):
+    if note := busy_cores_note(find_device(device), available_cores()):
         say(note, "yellow")
     with options.stoppable("The same command with --resume goes on from the last checkpoint."):
         if table is not None and is_main_process():

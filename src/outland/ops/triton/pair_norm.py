@@ -19,6 +19,7 @@ from outland.ops.triton.aggregate import edge_at
 from outland.ops.triton.norm_kernels import drop_tile, tile_at
 from outland.ops.triton.pair import map_ends
 from outland.ops.triton.rows import rows_at_once
+from outland.ops.triton.segment_norm import zero_padding
 
 _TILE_ROWS, _TILE_COLUMNS = 16, 64
 _GRAD_COLUMNS = 256  # of a node
@@ -101,10 +102,7 @@ def _pair_norm_forward(
     """Of each graph: mean and 1/deviation, and the rows of its edges; the rows of padding are 0."""
     graph, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     valid = column < WIDTH
-    padding = tl.load(ptr + tl.num_programs(0))  # the edges of no graph are the last ones
-    for start in range(padding + graph * R, edges, tl.num_programs(0) * R):
-        offsets, mask = tile_at(edges, start + tl.arange(0, R), column, WIDTH)
-        tl.store(out + offsets, tl.zeros((R, C), tl.float32), mask=mask)
+    zero_padding(out, tl.load(ptr + tl.num_programs(0)), edges, column, WIDTH, R)
     first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
     alone = first + tl.zeros((1,), tl.int64)
     pivot = _pair_tile(mapped, edge_index, edges, alone, alone < last, column, WIDTH)

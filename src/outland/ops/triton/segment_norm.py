@@ -61,7 +61,7 @@ def _grid(x: Tensor, ptr: Tensor) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 @triton.jit
-def _zero_padding(out, first, rows, column, WIDTH: tl.constexpr, R: tl.constexpr):
+def zero_padding(out, first, rows, column, WIDTH: tl.constexpr, R: tl.constexpr):
     """Rows of no graph, which are the last ones, become 0."""
     for start in range(first + tl.program_id(0) * R, rows, tl.num_programs(0) * R):
         offsets, mask = tile_at(rows, start + tl.arange(0, R), column, WIDTH)
@@ -75,7 +75,7 @@ def _segment_norm_forward(
 ):  # fmt: skip
     graph, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     valid = column < WIDTH
-    _zero_padding(out, tl.load(ptr + tl.num_programs(0)), rows, column, WIDTH, R)
+    zero_padding(out, tl.load(ptr + tl.num_programs(0)), rows, column, WIDTH, R)
     first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
     pivot = tl.load(x + first * WIDTH + column, mask=valid & (first + tl.zeros_like(column) < last), other=0).to(
         tl.float32
@@ -128,7 +128,7 @@ def _segment_norm_backward(
 ):  # fmt: skip
     graph, column = tl.program_id(0), tl.program_id(1) * C + tl.arange(0, C)
     valid = column < WIDTH
-    _zero_padding(grad_x, tl.load(ptr + tl.num_programs(0)), rows, column, WIDTH, R)
+    zero_padding(grad_x, tl.load(ptr + tl.num_programs(0)), rows, column, WIDTH, R)
     first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
     offset = graph * WIDTH + column
     mean = tl.load(stats + offset, mask=valid, other=0)
