@@ -31,7 +31,7 @@ _SECONDS = (
     "earlier ones, so that the others look cheaper beside ERM than they are. The earlier records had seconds by the "
     "clock, which were divided afterwards, by the times at which runs ended; those of molhiv-size (but Evidence's) are "
     "divided by the estimated cost of a step of each run, the others equally. A run of few seconds is mostly its start "
-    "and the compilation that falls to it: those of Molbbbp differ by that, up to twice."
+    "and the compilation that falls to it: those of Molbbbp compare least."
 )
 _PARAMETERS = "Millions of parameters that are trained, in brackets times ERM's, and below *the paper's*."
 
